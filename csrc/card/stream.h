@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "error.h"
+#include "task.h"
 
 namespace openspyre {
 
@@ -30,7 +30,7 @@ class Stream {
 
   // Appends work. `name` (copied) names it in errors. Throws CardLost at once if the card is lost.
   // Cheap: no heap allocation for small closures, no system call while an executor is awake.
-  virtual Ticket submit(const char* name, std::function<void()> work) = 0;
+  virtual Ticket submit(const char* name, Task work) = 0;
   virtual Ticket submitted() const = 0;  // ticket of the newest task
   virtual Ticket completed() const = 0;  // every ticket up to this one has ended
   bool query() const { return completed() >= submitted(); }
