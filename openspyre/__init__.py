@@ -1,0 +1,1 @@
+"""The Spyre half of the stack: specification, card and tools. It never imports torch."""

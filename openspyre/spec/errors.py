@@ -1,0 +1,90 @@
+"""The catalogue of errors: one class per mistake, each also of the builtin kind its user would catch.
+
+The card's C++ half raises the same classes: `by_fault` names them as `csrc/card/error.h` does.
+"""
+
+
+class SpyreError(RuntimeError):
+    """Anything that went wrong in this stack; catch this to catch them all."""
+
+
+class InvalidArgument(SpyreError, ValueError):
+    """A call whose arguments make no sense together."""
+
+
+class InvalidDevice(SpyreError, ValueError):
+    """There is no such card, or no such stream on it."""
+
+
+class UnsupportedFormat(SpyreError, TypeError):
+    """An element type, or a conversion between two, that the card does not have."""
+
+
+class InvalidLayout(SpyreError, ValueError):
+    """A layout that contradicts itself or does not fit its tensor."""
+
+
+class UnsupportedRank(InvalidLayout):
+    """More dimensions than a tiled layout can have."""
+
+    def __init__(self, rank: int, limit: int) -> None:
+        super().__init__(
+            f"Unsupported tensor rank: {rank} (a tiled layout has at most {limit} dimensions, "
+            "the -1 of a sparse dim_order included; reshape the tensor to fewer dimensions)"
+        )
+        self.rank = rank
+        self.limit = limit
+
+    def __reduce__(self) -> tuple[type["UnsupportedRank"], tuple[int, int]]:
+        return type(self), (self.rank, self.limit)
+
+
+class ValueOutOfRange(SpyreError, OverflowError):
+    """A value the device format cannot hold, such as an int64 beyond int32."""
+
+
+class OutOfMemory(SpyreError, MemoryError):
+    """The card, or the host under it, has no room for an allocation."""
+
+
+class CardLost(SpyreError):
+    """The card fell off the bus; it refuses all work until it is reset."""
+
+
+class BadFork(SpyreError):
+    """A card was used in a forked child of a process that had already started it."""
+
+
+class EnvironmentVariableError(SpyreError, ValueError):
+    """An environment variable has a value nobody can act on."""
+
+    def __init__(self, variable: str, value: str, accepted: str) -> None:
+        super().__init__(f"{variable}={value!r} is not valid: {accepted}")
+        self.variable = variable
+        self.value = value
+        self.accepted = accepted
+
+    def __reduce__(self) -> tuple[type["EnvironmentVariableError"], tuple[str, str, str]]:
+        return type(self), (self.variable, self.value, self.accepted)
+
+
+class InternalError(SpyreError):
+    """A bug of ours, not a mistake of the user's."""
+
+    _PLEA = "\nThis is a bug in openspyre, not in your program: please report it with the output of `openspyre doctor`."
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if message.endswith(self._PLEA) else message + self._PLEA)
+
+
+by_fault: dict[str, type[SpyreError]] = {
+    "InvalidArgument": InvalidArgument,
+    "InvalidDevice": InvalidDevice,
+    "UnsupportedFormat": UnsupportedFormat,
+    "InvalidLayout": InvalidLayout,
+    "ValueOutOfRange": ValueOutOfRange,
+    "OutOfMemory": OutOfMemory,
+    "CardLost": CardLost,
+    "BadFork": BadFork,
+    "Internal": InternalError,
+}
