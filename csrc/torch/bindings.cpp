@@ -1,0 +1,156 @@
+// torch_spyre._torch: what the Python half needs of the C++ half; and what the C++ half needs of Python (errors, warnings, switches).
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/Generator.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <mutex>
+
+#include "fallback.h"
+#include "generator.h"
+#include "views.h"
+
+namespace py = pybind11;
+
+namespace torch_spyre {
+namespace {
+
+// Callables of the Python half; leaked, because they may be needed while the interpreter shuts down.
+struct PythonHalf {
+  py::object configure;  // reads the environment and configures the cards
+  py::object raise;      // (fault name, message): raises the catalogue's class
+  py::object announce;   // (operator, mode): warns or raises
+};
+PythonHalf& python() {
+  static auto* half = new PythonHalf;
+  return *half;
+}
+
+template <typename... Arguments>
+void call_python(const py::object& callable, Arguments&&... arguments) {
+  try {
+    callable(std::forward<Arguments>(arguments)...);
+  } catch (py::error_already_set& error) {
+    error.restore();
+    python_error python;
+    python.persist();
+    throw python;
+  }
+}
+
+const char* fault_name(openspyre::Fault kind) {
+  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice", "UnsupportedFormat", "InvalidLayout", "ValueOutOfRange",
+                                   "OutOfMemory",     "CardLost",      "BadFork",           "Internal"};
+  return names[static_cast<int>(kind)];
+}
+
+std::atomic<bool> configured{false};
+
+}  // namespace
+
+void ensure_configured() {
+  if (configured.load(std::memory_order_acquire)) return;
+  py::gil_scoped_acquire gil;
+  if (configured.load(std::memory_order_acquire)) return;
+  call_python(python().configure);
+  configured.store(true, std::memory_order_release);
+}
+
+void rethrow(const openspyre::Error& error) {
+  TORCH_CHECK_WITH(OutOfMemoryError, error.kind != openspyre::Fault::OutOfMemory, error.what());
+  py::gil_scoped_acquire gil;
+  call_python(python().raise, fault_name(error.kind), error.what());
+  throw;  // the Python half always raises
+}
+
+void announce_fallback(const std::string& op, FallbackMode mode) {
+  py::gil_scoped_acquire gil;
+  call_python(python().announce, op, mode == FallbackMode::Error ? "error" : "warn");
+}
+
+namespace {
+
+openspyre::Layout make_layout(std::vector<int64_t> device_size, std::vector<int64_t> stride_map, int format, int arrangement) {
+  return {std::move(device_size), std::move(stride_map), static_cast<openspyre::DataFormat>(format),
+          static_cast<openspyre::ElementArrangement>(arrangement)};
+}
+
+py::tuple layout_of(const at::Tensor& tensor) {
+  translated([&] { access_of(tensor); });
+  const openspyre::ShapePtr shape = record_of(tensor).shape;
+  if (!shape) return py::tuple();
+  const openspyre::Layout& layout = shape->layout();
+  return py::make_tuple(shape->id(), layout.device_size, layout.stride_map, static_cast<int>(layout.format),
+                        static_cast<int>(layout.arrangement));
+}
+
+py::dict buffer_of(const at::Tensor& tensor) {
+  const BufferRecord& record = record_of(tensor);
+  py::dict answer;
+  answer["address"] = record.block ? record.block->address : 0;
+  answer["host_bytes"] = record.host_bytes;
+  answer["device_bytes"] = record.shape ? record.shape->device_bytes() : static_cast<int64_t>(record.host_bytes);
+  answer["dtype"] = record.shape ? openspyre::name(record.shape->dtype()) : "raw";
+  answer["host_size"] = record.shape ? record.shape->host_size() : std::vector<int64_t>{};
+  answer["host_stride"] = record.shape ? record.shape->host_stride() : std::vector<int64_t>{};
+  return answer;
+}
+
+py::dict fallback_statistics() {
+  py::dict answer;
+  for (const auto& [op, count] : fallback_counts()) {
+    py::dict row;
+    row["calls"] = count.calls;
+    row["bytes_to_host"] = count.bytes_to_host;
+    row["bytes_to_device"] = count.bytes_to_device;
+    answer[py::str(op)] = row;
+  }
+  return answer;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_torch, m) {
+  m.def("connect", [](py::object configure, py::object raise, py::object announce) {
+    python() = {std::move(configure), std::move(raise), std::move(announce)};
+  });
+  m.def("is_configured", [] { return configured.load(); });
+  m.def("ensure_configured", &ensure_configured);
+  m.def("device_count", [] { return translated([] { return device_count(); }); });
+  m.def("current_device", [] { return translated([] { return static_cast<int>(resolve(std::nullopt)); }); });
+  m.def("set_current_device", [](int index) { translated([&] { set_current_device(static_cast<c10::DeviceIndex>(index)); }); });
+  m.def("set_default_device", [](int index) { set_default_device(static_cast<c10::DeviceIndex>(index)); });
+  m.def("default_generator", [](int index) {
+    return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(
+        translated([&] { return default_generator(static_cast<c10::DeviceIndex>(index)); })));
+  });
+  m.def("synchronize_all", [] { translated([] { openspyre::synchronize_all(); }); }, py::call_guard<py::gil_scoped_release>());
+
+  m.def("layout_of", &layout_of);
+  m.def("buffer_of", &buffer_of);
+  m.def(
+      "set_layout",
+      [](const at::Tensor& tensor, std::vector<int64_t> device_size, std::vector<int64_t> stride_map, int format, int arrangement) {
+        translated([&] { retile(tensor, make_layout(std::move(device_size), std::move(stride_map), format, arrangement)); });
+      },
+      py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "empty_with_layout",
+      [](std::vector<int64_t> size, std::vector<int64_t> stride, at::ScalarType dtype, std::vector<int64_t> device_size,
+         std::vector<int64_t> stride_map, int format, int arrangement, std::optional<at::Device> device) {
+        return translated([&] {
+          return empty_with_layout(size, stride, dtype,
+                                   make_layout(std::move(device_size), std::move(stride_map), format, arrangement), device);
+        });
+      },
+      py::call_guard<py::gil_scoped_release>());
+
+  m.def("get_downcast_warning", &downcast_warning);
+  m.def("set_downcast_warning", &set_downcast_warning);
+  m.def("fallback_statistics", &fallback_statistics);
+  m.def("reset_fallback_statistics", &reset_fallback_counts);
+  m.def("set_fallback_mode", [](const std::string& mode) {
+    set_fallback_mode(mode == "error" ? FallbackMode::Error : mode == "silent" ? FallbackMode::Silent : FallbackMode::Warn);
+  });
+}
+
+}  // namespace torch_spyre

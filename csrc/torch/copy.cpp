@@ -1,0 +1,184 @@
+// Copies between host and card and within the card: _copy_from, item().
+#include <ATen/ops/_copy_from.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <torch/library.h>
+
+#include <cstring>
+
+#include "host_memory_pinned.h"
+#include "record.h"
+
+namespace torch_spyre {
+namespace {
+
+using openspyre::DeviceView;
+using openspyre::HostView;
+
+HostView host_view(const at::Tensor& tensor) {
+  return {tensor.data_ptr(), dtype_of(tensor.scalar_type()), tensor.sizes().vec(), tensor.strides().vec()};
+}
+
+// A CPU tensor over memory that outlives it: a RAW buffer, or the image of a tiled one.
+at::Tensor bytes_of(std::byte* memory, const at::Tensor& like) {
+  return at::from_blob(memory + like.storage_offset(), like.sizes(), like.strides(), at::TensorOptions(c10::ScalarType::Byte));
+}
+
+// --- bytes (D4): rare paths, taken by torch.save, torch.load and deepcopy -------------------------------------------
+
+struct Image {
+  std::vector<std::byte> bytes;
+  explicit Image(const BufferRecord& record) : bytes(record.host_bytes) {
+    openspyre::read_image(*record.shape, record.memory(), bytes.data());
+  }
+};
+
+void settle(BufferRecord& record) {
+  record.wait_for_writer();
+  current_stream(static_cast<c10::DeviceIndex>(record.card->index())).synchronize();
+}
+
+at::Tensor read_bytes(const at::Tensor& source) {
+  BufferRecord& record = record_of(source);
+  settle(record);
+  if (!record.shape) return bytes_of(record.memory(), source).clone();
+  Image image(record);
+  return bytes_of(image.bytes.data(), source).clone();
+}
+
+void write_bytes(const at::Tensor& source, const at::Tensor& target) {
+  BufferRecord& record = record_of(target);
+  settle(record);
+  if (!record.shape) {
+    bytes_of(record.memory(), target).copy_(source);
+    return;
+  }
+  Image image(record);
+  bytes_of(image.bytes.data(), target).copy_(source);
+  openspyre::write_image(*record.shape, record.memory(), image.bytes.data());
+}
+
+bool is_whole_storage(const at::Tensor& bytes) {
+  return bytes.storage_offset() == 0 && bytes.is_contiguous() && bytes.nbytes() == bytes.storage().nbytes();
+}
+
+// A whole tiled buffer copied into untyped memory keeps its tiles: this is how deepcopy keeps a layout.
+bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
+  BufferRecord& from = record_of(source);
+  const BufferRecord& to = record_of(target);
+  if (!from.shape || to.shape || from.card != to.card || from.host_bytes != to.host_bytes || !is_whole_storage(source) ||
+      !is_whole_storage(target)) {
+    return false;
+  }
+  settle(from);
+  at::Storage fresh = new_storage(from.shape, source.device().index());
+  std::memcpy(record_of(fresh.data_ptr()).memory(), from.memory(), from.shape->device_bytes());
+  replace(target.storage(), fresh.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, target.device())));
+  return true;
+}
+
+// --- elements ---------------------------------------------------------------------------------------------------------
+
+void run(const char* name, BufferRecord& target, bool wait, openspyre::Task work) {
+  openspyre::Stream& stream = current_stream(static_cast<c10::DeviceIndex>(target.card->index()));
+  const openspyre::Ticket ticket = stream.submit(name, std::move(work));
+  target.written_by(stream, ticket);
+  if (wait) stream.wait(ticket);
+}
+
+void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocking) {
+  if (target.scalar_type() == c10::ScalarType::Long && downcast_warning()) {
+    TORCH_WARN_ONCE(
+        "int64 lives on spyre as int32: values beyond it raise an error when they are copied there "
+        "(TORCH_SPYRE_DOWNCAST_WARN=0 or torch.spyre.set_downcast_warning(False) hides this)");
+  }
+  if (!is_supported(source.scalar_type())) source = source.to(target.scalar_type());  // float64 and the like
+  if (access_of(target) != Access::Tiled) return write_bytes(source, target);
+  // Pageable memory may change as soon as we return: it is staged.
+  if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
+  run("copy host to device", record_of(target), !non_blocking,
+      [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); });
+}
+
+void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
+  if (access_of(source) != Access::Tiled) {
+    target.copy_(read_bytes(source));
+    return;
+  }
+  if (!is_supported(target.scalar_type())) {  // float64 and the like: exact from what the card holds
+    at::Tensor same = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
+    device_to_host(source, same, false);
+    target.copy_(same);
+    return;
+  }
+  BufferRecord& record = record_of(source);
+  if (non_blocking && is_pinned(target.data_ptr())) {
+    openspyre::Stream& stream = current_stream(source.device().index());
+    stream.submit("copy device to host",
+                  [from = device_view(source), to = host_view(target), keep = target.storage()] { copy_out(from, to); });
+    return;
+  }
+  record.wait_for_writer();
+  copy_out(device_view(source), host_view(target));
+}
+
+void device_to_device(const at::Tensor& source, const at::Tensor& target) {
+  if (clone_buffer(source, target)) return;
+  const Access from = access_of(source), to = access_of(target);
+  if (from != Access::Tiled || to != Access::Tiled) {
+    at::Tensor host = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
+    device_to_host(source, host, false);
+    host_to_device(host, target, false);
+    return;
+  }
+  const bool same_card = source.device() == target.device();
+  if (!same_card) record_of(source).wait_for_writer();
+  run("copy device to device", record_of(target), /*wait=*/!same_card,
+      [from = device_view(source), to = device_view(target)] { copy_across(from, to); });
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
+  const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
+  if (target.numel() == 0) return target;
+  const bool from_card = source.device().type() == kSpyre, to_card = target.device().type() == kSpyre;
+  TORCH_CHECK((from_card || source.is_cpu()) && (to_card || target.is_cpu()), "cannot copy from ", source.device(), " to ",
+              target.device(), " directly: go over the CPU");
+  if (from_card && to_card) {
+    if (!source.is_same(target)) device_to_device(source, target);
+  } else if (to_card) {
+    host_to_device(source, target, non_blocking);
+  } else {
+    device_to_host(source, target, non_blocking);
+  }
+  return target;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target) {
+  if (self.sizes() != target.sizes()) target.resize_(self.sizes());
+  return copy_from(self, target, false);
+}
+
+at::Scalar local_scalar_dense(const at::Tensor& self) {
+  at::Tensor host = at::empty({}, at::TensorOptions(self.scalar_type()));
+  device_to_host(self.view({}), host, false);
+  return host.item();
+}
+
+void record_stream(at::Tensor& self, at::Stream stream) { use_on_stream(self.storage().data_ptr(), stream); }
+
+bool is_set_to(const at::Tensor& self, const at::Tensor& other) {
+  return self.storage().is_alias_of(other.storage()) && self.storage_offset() == other.storage_offset() &&
+         self.sizes() == other.sizes() && self.strides() == other.strides();
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_copy_from", TORCH_FN(Translated<&copy_from>::call));
+  m.impl("_copy_from_and_resize", TORCH_FN(Translated<&copy_from_and_resize>::call));
+  m.impl("_local_scalar_dense", TORCH_FN(Translated<&local_scalar_dense>::call));
+  m.impl("record_stream", TORCH_FN(Translated<&record_stream>::call));
+  m.impl("is_set_to", TORCH_FN(Translated<&is_set_to>::call));
+}
+
+}  // namespace torch_spyre

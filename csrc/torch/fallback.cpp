@@ -1,0 +1,142 @@
+#include "fallback.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/CPUFallback.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "generator.h"
+#include "runtime.h"
+
+namespace torch_spyre {
+namespace {
+
+std::mutex mutex;
+std::map<std::string, FallbackCount> counts;
+std::atomic<FallbackMode> mode{FallbackMode::Warn};
+
+template <typename Visit>
+void visit_tensors(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorList()) visit(tensor);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+      if (tensor) visit(*tensor);
+    }
+  }
+}
+
+struct Traffic {
+  int64_t bytes = 0;
+  c10::DeviceIndex device = -1;
+  void add(const c10::IValue& value) {
+    visit_tensors(value, [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || tensor.device().type() != kSpyre) return;
+      bytes += static_cast<int64_t>(tensor.nbytes());
+      device = tensor.device().index();
+    });
+  }
+};
+
+int64_t written_bytes(const c10::FunctionSchema& schema, const torch::jit::Stack& arguments) {
+  Traffic traffic;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto* alias = schema.arguments()[i].alias_info();
+    if (alias && alias->isWrite()) traffic.add(arguments[arguments.size() - schema.arguments().size() + i]);
+  }
+  return traffic.bytes;
+}
+
+at::Generator host_generator(const std::optional<at::Generator>& generator, c10::DeviceIndex device) {
+  const at::Generator& chosen = generator && generator->defined() ? *generator : default_generator(device);
+  return chosen.device().type() == kSpyre ? chosen.get<SpyreGenerator>()->host : chosen;
+}
+
+// An operator that draws random numbers without taking a generator uses the CPU's default one: lend it our state meanwhile.
+class LentDefaultGenerator {
+ public:
+  explicit LentDefaultGenerator(at::Generator host) : host_(std::move(host)), cpu_(at::detail::getDefaultCPUGenerator()) {
+    saved_ = cpu_.get_state();
+    cpu_.set_state(host_.get_state());
+  }
+  ~LentDefaultGenerator() {
+    host_.set_state(cpu_.get_state());
+    cpu_.set_state(saved_);
+  }
+
+ private:
+  at::Generator host_, cpu_;
+  at::Tensor saved_;
+};
+
+// Puts the spyre generator's CPU twin where the schema has a generator; true if it has a place for one.
+bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& stack, c10::DeviceIndex device) {
+  bool found = false;
+  const size_t base = stack.size() - schema.arguments().size();
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::TypePtr& type = schema.arguments()[i].type();
+    const auto optional = type->cast<c10::OptionalType>();
+    const c10::TypeKind kind = optional ? optional->getElementType()->kind() : type->kind();
+    if (kind != c10::TypeKind::GeneratorType) continue;
+    found = true;
+    c10::IValue& slot = stack[base + i];
+    slot = host_generator(slot.isNone() ? std::nullopt : std::optional(slot.toGenerator()), device);
+  }
+  return found;
+}
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  const std::string name = c10::toString(op.operator_name());
+  const FallbackMode now = mode.load(std::memory_order_relaxed);
+  bool first = false;
+  {
+    std::lock_guard lock(mutex);
+    first = counts[name].calls++ == 0;
+  }
+  if (now == FallbackMode::Error || (first && now == FallbackMode::Warn)) announce_fallback(name, now);
+
+  Traffic in;
+  for (size_t i = stack->size() - schema.arguments().size(); i < stack->size(); ++i) in.add((*stack)[i]);
+  int64_t out_bytes = written_bytes(schema, *stack);
+
+  std::optional<LentDefaultGenerator> lent;
+  if (op.hasTag(at::Tag::nondeterministic_seeded)) {
+    const c10::DeviceIndex device = in.device >= 0 ? in.device : current_device();
+    translated([&] {
+      if (!substitute_generator(schema, *stack, device)) lent.emplace(host_generator(std::nullopt, device));
+    });
+  }
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+
+  if (out_bytes == 0) {
+    Traffic out;
+    for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i) out.add((*stack)[i]);
+    out_bytes = out.bytes;
+  }
+  std::lock_guard lock(mutex);
+  counts[name].bytes_to_host += in.bytes;
+  counts[name].bytes_to_device += out_bytes;
+}
+
+}  // namespace
+
+void set_fallback_mode(FallbackMode chosen) { mode = chosen; }
+
+std::map<std::string, FallbackCount> fallback_counts() {
+  std::lock_guard lock(mutex);
+  return counts;
+}
+
+void reset_fallback_counts() {
+  std::lock_guard lock(mutex);
+  counts.clear();
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+
+}  // namespace torch_spyre

@@ -1,0 +1,25 @@
+// The CPU fallback for every operator without a kernel of ours: counted, announced once per operator, or refused.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace torch_spyre {
+
+enum class FallbackMode { Warn, Error, Silent };
+
+struct FallbackCount {
+  int64_t calls = 0;
+  int64_t bytes_to_host = 0;
+  int64_t bytes_to_device = 0;
+};
+
+void set_fallback_mode(FallbackMode mode);
+std::map<std::string, FallbackCount> fallback_counts();
+void reset_fallback_counts();  // operators are announced again
+
+// Python's part: warns or raises. Called with the operator's name.
+void announce_fallback(const std::string& op, FallbackMode mode);
+
+}  // namespace torch_spyre

@@ -1,0 +1,99 @@
+#include "runtime.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string>
+
+namespace torch_spyre {
+
+using openspyre::fail;
+using openspyre::Fault;
+
+namespace {
+
+constexpr int kMaxCards = 8;
+c10::DeviceIndex default_device = 0;
+std::atomic<bool> warn_of_downcast{true};
+thread_local c10::DeviceIndex thread_device = -1;  // -1: never chosen in this thread
+thread_local std::array<int64_t, kMaxCards> thread_stream{};
+
+[[noreturn]] void no_such_device(int index) {
+  fail(Fault::InvalidDevice, "there is no device spyre:" + std::to_string(index) + ": " +
+                                 std::to_string(device_count()) +
+                                 " card(s) visible, numbered from 0; OPENSPYRE_CARDS sets how many the host has (1 to 8), "
+                                 "SPYRE_DEVICES and AIU_WORLD_SIZE may hide some");
+}
+
+}  // namespace
+
+bool downcast_warning() { return warn_of_downcast.load(std::memory_order_relaxed); }
+void set_downcast_warning(bool enabled) { warn_of_downcast = enabled; }
+
+int device_count() {
+  ensure_configured();
+  return openspyre::card_count();
+}
+
+c10::DeviceIndex current_device() { return thread_device < 0 ? default_device : thread_device; }
+
+void set_current_device(c10::DeviceIndex index) {
+  if (index < 0 || index >= device_count()) no_such_device(index);
+  thread_device = index;
+}
+
+void set_default_device(c10::DeviceIndex index) { default_device = index; }
+
+c10::DeviceIndex resolve(std::optional<c10::Device> device) {
+  const c10::DeviceIndex index = device && device->has_index() ? device->index() : current_device();
+  if (index < 0 || index >= device_count()) no_such_device(index);
+  return index;
+}
+
+openspyre::Card& card_of(c10::DeviceIndex index) {
+  ensure_configured();
+  return openspyre::card(index);
+}
+
+openspyre::Stream& current_stream(c10::DeviceIndex index) { return card_of(index).stream(thread_stream[index]); }
+
+c10::Stream exchange_stream(c10::Stream stream) {
+  stream_of(stream);  // checks device and id
+  const int64_t before = std::exchange(thread_stream[stream.device_index()], stream.id());
+  return c10::Stream(c10::Stream::UNSAFE, stream.device(), before);
+}
+
+openspyre::Stream& stream_of(const c10::Stream& stream) { return card_of(resolve(stream.device())).stream(stream.id()); }
+
+c10::Stream as_torch(openspyre::Stream& stream) {
+  const auto index = static_cast<c10::DeviceIndex>(stream.card().index());
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(kSpyre, index), stream.id());
+}
+
+namespace {
+constexpr c10::ScalarType kScalarTypes[openspyre::kDTypeCount] = {  // in the order of openspyre::DType
+    c10::ScalarType::Bool,  c10::ScalarType::Byte,     c10::ScalarType::Char,  c10::ScalarType::Short,
+    c10::ScalarType::Int,   c10::ScalarType::Long,     c10::ScalarType::Half,  c10::ScalarType::BFloat16,
+    c10::ScalarType::Float, c10::ScalarType::Float8_e4m3fn, c10::ScalarType::Float8_e5m2fnuz,
+};
+
+std::optional<openspyre::DType> find_dtype(c10::ScalarType type) {
+  const auto* found = std::find(std::begin(kScalarTypes), std::end(kScalarTypes), type);
+  if (found == std::end(kScalarTypes)) return std::nullopt;
+  return static_cast<openspyre::DType>(found - kScalarTypes);
+}
+}  // namespace
+
+c10::ScalarType scalar_type_of(openspyre::DType dtype) { return kScalarTypes[static_cast<int>(dtype)]; }
+
+bool is_supported(c10::ScalarType type) { return find_dtype(type).has_value(); }
+
+openspyre::DType dtype_of(c10::ScalarType type) {
+  if (const auto dtype = find_dtype(type)) return *dtype;
+  fail(Fault::UnsupportedFormat,
+       std::string("Spyre backend does not support dtype ") + c10::toString(type) +
+           ": the card holds bool, uint8, int8, int16, int32, int64 (as int32), float16, bfloat16, float32, float8_e4m3fn and "
+           "float8_e5m2fnuz; convert first, for example x.to(torch.float32)");
+}
+
+}  // namespace torch_spyre

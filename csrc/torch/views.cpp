@@ -1,0 +1,196 @@
+#include "views.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/util/accumulate.h>
+#include <torch/library.h>
+
+namespace torch_spyre {
+
+using openspyre::fail;
+using openspyre::Fault;
+
+namespace {
+
+c10::ScalarType checked(std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
+                        std::optional<bool> pin_memory) {
+  TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == c10::kStrided, "spyre holds strided tensors only, not ",
+                              *layout, "; keep a sparse tensor on the CPU");
+  TORCH_CHECK_VALUE(!pin_memory.value_or(false), "only host memory can be pinned, not a tensor on spyre");
+  return c10::dtype_or_default(dtype);
+}
+
+at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
+                 std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                 std::optional<c10::MemoryFormat> memory_format) {
+  const c10::ScalarType type = checked(dtype, layout, pin_memory);
+  const c10::MemoryFormat format = memory_format.value_or(c10::MemoryFormat::Contiguous);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      format == c10::MemoryFormat::Contiguous || format == c10::MemoryFormat::Preserve, "spyre has no memory format ", format,
+      " for a tensor of size ", size, ": its layouts are tiled; choose one with device_layout=torch.spyre.SpyreTensorLayout(...)");
+  at::detail::check_size_nonnegative(size);
+  c10::SmallVector<int64_t, 8> stride(size.size());
+  int64_t step = 1;
+  for (size_t dim = size.size(); dim-- > 0;) {
+    stride[dim] = step;
+    step *= std::max<int64_t>(size[dim], 1);
+  }
+  const openspyre::DType element = dtype_of(type);
+  return new_tensor(size, stride, type, openspyre::intern_default(size, stride, element), resolve(device));
+}
+
+}  // namespace
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
+                         std::optional<c10::Layout> layout, std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  const c10::ScalarType type = checked(dtype, layout, pin_memory);
+  at::native::checkAsStridedArgs<int64_t>(size, stride, 0);
+  at::detail::check_size_nonnegative(size);
+  return new_tensor(size, stride, type, openspyre::intern_default(size, stride, dtype_of(type)), resolve(device));
+}
+
+at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType dtype, const openspyre::Layout& layout,
+                             std::optional<c10::Device> device) {
+  at::detail::check_size_nonnegative(size);
+  return new_tensor(size, stride, dtype, openspyre::intern(size, stride, dtype_of(dtype), layout), resolve(device));
+}
+
+namespace {
+
+at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, std::optional<int64_t> offset) {
+  return at::native::as_strided_tensorimpl(self, size, stride, offset);
+}
+
+at::Tensor view_dtype(const at::Tensor& self, c10::ScalarType type) {
+  if (self.scalar_type() == type) return at::native::view(self, self.sizes());
+  access_of(self);  // a RAW buffer becomes typed, so that the check below means something
+  at::Tensor other = at::native::view(self, self.sizes());
+  if (static_cast<size_t>(self.element_size()) != c10::elementSize(type)) {
+    fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) + " to " +
+                                       c10::toString(type) +
+                                       ": the element sizes differ and a stick would hold another number of elements; go over the "
+                                       "CPU: x.cpu().view(dtype).to('spyre')");
+  }
+  other.unsafeGetTensorImpl()->set_storage_and_dtype(other.storage(), c10::scalarTypeToTypeMeta(type));
+  if (access_of(other) != Access::Tiled) {
+    fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) + " to " +
+                                       c10::toString(type) + ": the card stores the two differently; go over the CPU: "
+                                                             "x.cpu().view(dtype).to('spyre')");
+  }
+  return other;
+}
+
+// --- set_ and resize_ ------------------------------------------------------------------------------------------------
+
+void set_geometry(const at::Tensor& self, at::IntArrayRef size, std::optional<at::IntArrayRef> stride, int64_t offset) {
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  impl->set_storage_offset(offset);
+  if (stride) {
+    impl->set_sizes_and_strides(size, *stride);
+  } else {
+    impl->set_sizes_contiguous(size);
+  }
+}
+
+int64_t bytes_needed(const at::Tensor& self) {
+  return static_cast<int64_t>(
+      at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.element_size(), self.storage_offset()));
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+  at::native::checkSetStorage(self, source, offset, size, stride);
+  set_geometry(self, size, stride.data() ? std::optional(stride) : std::nullopt, offset);
+  const int64_t needed = bytes_needed(self);
+  if (self.numel() > 0 && needed > static_cast<int64_t>(self.storage().nbytes())) resize_bytes(self.storage(), needed);
+  if (self.numel() > 0) access_of(self);  // the first typed use gives a RAW storage its tiles
+  return self;
+}
+
+at::Tensor& set_source_storage(at::Tensor& self, at::Storage source) {
+  const auto elements = static_cast<int64_t>(source.nbytes() / self.element_size());
+  return set_storage(self, std::move(source), 0, {elements}, {});
+}
+
+at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
+  return set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_nothing(at::Tensor& self) {
+  const int64_t size[] = {0}, stride[] = {1};
+  at::Storage storage = new_storage(openspyre::intern_default(size, stride, dtype_of(self.scalar_type())), self.device().index());
+  return set_storage(self, std::move(storage), 0, {0}, {});
+}
+
+const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
+  TORCH_CHECK_NOT_IMPLEMENTED(memory_format.value_or(c10::MemoryFormat::Contiguous) == c10::MemoryFormat::Contiguous,
+                              "resize_ on spyre knows contiguous tensors only, not ", *memory_format);
+  at::detail::check_size_nonnegative(size);
+  if (self.sizes() == size) return self;
+  c10::SmallVector<int64_t, 8> before(self.sizes().begin(), self.sizes().end());
+  c10::SmallVector<int64_t, 8> before_stride(self.strides().begin(), self.strides().end());
+  self.unsafeGetTensorImpl()->set_sizes_contiguous(size);
+  const auto needed = static_cast<size_t>(bytes_needed(self));
+  if (self.numel() == 0 || needed <= self.storage().nbytes()) return self;
+  try {
+    if (self.storage_offset() == 0 && self.storage().nbytes() == 0) {
+      // Nothing to keep: the usual out= case gets the layout of its new shape.
+      const at::Storage fresh =
+          new_storage(openspyre::intern_default(size, self.strides(), dtype_of(self.scalar_type())), self.device().index());
+      c10::StorageImpl* storage = self.storage().unsafeGetStorageImpl();
+      storage->set_data_ptr_noswap(fresh.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, self.device())));
+      storage->set_nbytes(needed);
+    } else {
+      resize_bytes(self.storage(), needed);
+    }
+  } catch (...) {
+    self.unsafeGetTensorImpl()->set_sizes_and_strides(before, before_stride);
+    throw;
+  }
+  return self;
+}
+
+}  // namespace
+
+void resize_bytes(const c10::Storage& storage, size_t bytes) {
+  BufferRecord& before = record_of(storage.data_ptr());
+  const openspyre::ShapePtr shape = before.shape;
+  const auto index = static_cast<c10::DeviceIndex>(before.card->index());
+  c10::DataPtr raw = new_raw(bytes, index);
+  BufferRecord& after = record_of(raw);
+  before.wait_for_writer();
+  const size_t kept = std::min(bytes, before.host_bytes);
+  if (kept > 0) {
+    std::vector<std::byte> image(before.host_bytes);
+    if (shape) {
+      openspyre::read_image(*shape, before.memory(), image.data());
+    } else {
+      std::memcpy(image.data(), before.memory(), before.host_bytes);
+    }
+    std::memcpy(after.memory(), image.data(), kept);
+  }
+  replace(storage, std::move(raw));
+  storage.unsafeGetStorageImpl()->set_nbytes(bytes);
+  // A typed buffer stays typed, as one flat run: torch grows a storage in host order.
+  if (shape && bytes > 0) give_tiles(storage, scalar_type_of(shape->dtype()), {static_cast<int64_t>(bytes)}, {1}, 0);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", TORCH_FN(Translated<&empty>::call));
+  m.impl("empty_strided", TORCH_FN(Translated<&empty_strided>::call));
+  m.impl("as_strided", TORCH_FN(as_strided));
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("view.dtype", TORCH_FN(Translated<&view_dtype>::call));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  m.impl("set_", TORCH_FN(Translated<&set_nothing>::call));
+  m.impl("set_.source_Storage", TORCH_FN(Translated<&set_source_storage>::call));
+  m.impl("set_.source_Storage_storage_offset", TORCH_FN(Translated<&set_storage>::call));
+  m.impl("set_.source_Tensor", TORCH_FN(Translated<&set_source_tensor>::call));
+  m.impl("resize_", TORCH_FN(Translated<&resize>::call));
+}
+
+}  // namespace torch_spyre

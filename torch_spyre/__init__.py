@@ -1,0 +1,33 @@
+"""torch_spyre: the Spyre card as a PyTorch device.
+
+PyTorch finds this package through its `torch.backends` entry point and calls `_autoload`, so `import torch` is all a user needs.
+"""
+
+import logging
+
+__version__ = "0.1.0"
+_registered = False
+
+
+def _autoload() -> None:
+    """Make the device known to torch. Starts nothing and prints nothing; a failure is told, and leaves torch usable without it."""
+    global _registered
+    if _registered:
+        return
+    _registered = True
+    try:
+        from torch_spyre.device import registration
+
+        registration.register()
+    except Exception as problem:
+        logging.getLogger("spyre").error(
+            "the spyre device is not available, torch_spyre could not be loaded (%s: %s); `openspyre doctor` tells more",
+            type(problem).__name__,
+            problem,
+        )
+
+
+# Last, because torch calls _autoload back while it is being imported. The second call serves TORCH_DEVICE_BACKEND_AUTOLOAD=0.
+import torch  # noqa: E402, F401
+
+_autoload()

@@ -1,0 +1,3 @@
+"""Names that other projects import from here."""
+
+DEVICE_NAME = "spyre"

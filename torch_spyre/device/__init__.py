@@ -1,0 +1,1 @@
+"""The device: registration with torch, and what stands under `torch.spyre`."""

@@ -1,0 +1,40 @@
+"""Registration of the device with torch: called once, at the end of `import torch`. Starts no card."""
+
+import torch
+
+from openspyre.spec import errors
+from torch_spyre import _torch, torch_seams
+from torch_spyre.constants import DEVICE_NAME
+
+
+def register() -> None:
+    """Name the device, hang up `torch.spyre`, and install the seams."""
+    from torch_spyre.device import api
+
+    _torch.connect(_configure, _raise_fault, _announce_fallback)
+    torch_seams.rename_backend()
+    torch_seams.register_device_module(DEVICE_NAME, api)
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+    torch.Tensor.device_tensor_layout = api.device_tensor_layout
+    torch.accelerator.manual_seed = api.manual_seed
+    torch.accelerator.manual_seed_all = api.manual_seed_all
+    torch_seams.install()
+
+
+def _configure() -> None:
+    """Read the switches and configure the cards: first use of the device, and not before."""
+    from torch_spyre.device import start
+
+    start.configure()
+
+
+def _raise_fault(fault: str, message: str) -> None:
+    raise errors.by_fault[fault](message)
+
+
+def _announce_fallback(operator: str, mode: str) -> None:
+    from torch_spyre.ops import fallbacks
+
+    fallbacks.announce(operator, mode)

@@ -1,0 +1,49 @@
+"""The first use of the device: switches are read here, once, and handed to the cards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from openspyre import card
+from openspyre.spec.environment import Settings
+from torch_spyre import _torch
+
+
+def configure() -> None:
+    """Called by the C++ half when the device is first used."""
+    settings = Settings.read(os.environ)
+    card.configure(settings)
+    _torch.set_default_device(settings.default_card)
+    _torch.set_fallback_mode(settings.fallback)
+    _torch.set_downcast_warning(settings.downcast_warning)
+
+
+def is_in_bad_fork() -> bool:
+    """True in a forked child of a process that used a card: nothing on the device works there."""
+    return card.in_bad_fork()
+
+
+def get_downcast_warning() -> bool:
+    """Whether moving int64 to the card, where it lives as int32, is warned of (once)."""
+    _torch.ensure_configured()
+    return bool(_torch.get_downcast_warning())
+
+
+def set_downcast_warning(enabled: bool) -> None:
+    """Switch that warning on or off; TORCH_SPYRE_DOWNCAST_WARN sets where it starts."""
+    _torch.ensure_configured()
+    _torch.set_downcast_warning(bool(enabled))
+
+
+@contextmanager
+def fault_injection(device: int = 0, why: str = "fault injected by a test") -> Iterator[None]:
+    """Fault hook: inside, the card has fallen off the bus and refuses all work; afterwards it is reset."""
+    _torch.ensure_configured()
+    target = card.get(device)
+    target.lose(why)
+    try:
+        yield
+    finally:
+        target.reset()

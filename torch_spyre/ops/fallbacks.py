@@ -1,0 +1,50 @@
+"""The CPU fallback, as the user meets it: a warning once per operator, an error on request, and counts."""
+
+import warnings
+from typing import Literal
+
+from openspyre.spec.errors import InvalidArgument, SpyreError
+from torch_spyre import _torch
+
+FallbackMode = Literal["warn", "error", "silent"]
+
+
+class FallbackWarning(UserWarning):
+    """An operator ran on the CPU because the card has no kernel for it."""
+
+
+class FallbackError(SpyreError, NotImplementedError):
+    """An operator would have run on the CPU, and TORCH_SPYRE_FALLBACK=error forbids that."""
+
+
+def announce(operator: str, mode: str) -> None:
+    """Called by the dispatcher's fallback: the first time an operator falls back, and every time in error mode."""
+    if mode == "error":
+        raise FallbackError(
+            f"{operator} has no kernel on spyre and TORCH_SPYRE_FALLBACK=error forbids the CPU fallback; "
+            "set it to warn or silent, or move the operands with .cpu()"
+        )
+    warnings.warn(
+        f"{operator} is falling back to cpu: its operands are copied to the host and its results back "
+        "(torch.spyre.fallback_stats() counts it; TORCH_SPYRE_FALLBACK=error makes this an error, =silent hides it)",
+        FallbackWarning,
+        stacklevel=2,
+    )
+
+
+def fallback_stats() -> dict[str, dict[str, int]]:
+    """Per operator that ran on the CPU: calls, bytes_to_host and bytes_to_device, the busiest first."""
+    counts: dict[str, dict[str, int]] = _torch.fallback_statistics()
+    return dict(sorted(counts.items(), key=lambda item: -item[1]["calls"]))
+
+
+def reset_fallback_stats() -> None:
+    """Start counting anew; every operator will be announced again."""
+    _torch.reset_fallback_statistics()
+
+
+def set_fallback_mode(mode: FallbackMode) -> None:
+    """What happens when an operator has no kernel on the card: "warn" (once per operator), "error" or "silent"."""
+    if mode not in ("warn", "error", "silent"):
+        raise InvalidArgument(f"fallback mode {mode!r} is not one of 'warn', 'error', 'silent'")
+    _torch.set_fallback_mode(mode)

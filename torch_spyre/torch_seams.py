@@ -1,0 +1,203 @@
+"""Every private symbol of torch that we touch, and every public one that we replace: one row each.
+
+`SEAMS` is the table (why, since which torch, when it can go); a test pins each row to the installed torch, so that a new release
+that moves something fails there and not in a user's hands.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from openspyre.spec.errors import SpyreError
+from torch_spyre.constants import DEVICE_NAME
+
+
+class NotShareable(SpyreError, TypeError):
+    """A tensor on the card was to be handed to somebody who would read its memory directly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """One private symbol we use (`replaced` False) or one symbol we wrap (`replaced` True)."""
+
+    symbol: str
+    why: str
+    remove_when: str
+    replaced: bool = False
+    added: bool = False
+    since: str = "2.13"
+
+
+SEAMS: tuple[Seam, ...] = (
+    Seam("torch._register_device_module", "makes torch.spyre", "torch offers a public registration"),
+    Seam("torch._C._get_privateuse1_backend_name", "knows whether the name is already ours", "rename is idempotent"),
+    Seam("torch.overrides.has_torch_function_unary", "keeps tensor subclasses working in wrapped methods", "no method is wrapped"),
+    Seam(
+        "torch.nn.Module._apply",
+        "moving a module to spyre or back keeps Parameters the same objects and tied weights tied",
+        "TensorImpl::has_compatible_shallow_copy_type counts PrivateUse1 as dense, or swapping becomes torch's default",
+        replaced=True,
+    ),
+    Seam("torch.__future__.set_swap_module_params_on_conversion", "switched on for the length of such a move", "as above"),
+    Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
+    Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
+    Seam("torch.utils._device._device_constructors", "the wrapped torch.empty still obeys `with torch.device(...)`", "as above"),
+    Seam("torch.jit._builtins._register_builtin", "the wrapped torch.empty can still be scripted", "as above"),
+    Seam(
+        "torch._tensor_str._tensor_str",
+        "prints from one copy to the host instead of a dozen small operators on the card",
+        "torch copies PrivateUse1 tensors before printing, as it does for xla",
+        replaced=True,
+    ),
+    Seam(
+        "torch.Tensor.share_memory_",
+        "torch silently does nothing for PrivateUse1; sharing card memory between processes is not possible",
+        "torch asks the backend",
+        replaced=True,
+    ),
+    Seam("torch.Tensor.__dlpack__", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
+    Seam("torch.utils.dlpack.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
+    Seam("torch.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
+    Seam("torch.accelerator.manual_seed", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
+    Seam("torch.accelerator.manual_seed_all", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
+    Seam("torch._logging._internal.log_registry", "TORCH_LOGS accepts our names", "torch.register_logger is public"),
+)
+
+register_device_module = torch._register_device_module
+has_torch_function = torch.overrides.has_torch_function_unary
+
+
+def resolve(symbol: str) -> Any:
+    """The object a row names."""
+    head, *rest = symbol.split(".")
+    if head != "torch":
+        raise ValueError(f"a seam is a symbol of torch, not {symbol!r}")
+    found: Any = torch
+    for name in rest:
+        found = getattr(found, name)
+    return found
+
+
+def rename_backend() -> None:
+    """PrivateUse1 is called spyre from now on."""
+    if torch._C._get_privateuse1_backend_name() != DEVICE_NAME:
+        torch.utils.rename_privateuse1_backend(DEVICE_NAME)
+
+
+def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace owner.name by make(original), once; the original stays reachable as __wrapped__."""
+    original = getattr(owner, name)
+    if getattr(original, "_torch_spyre_seam", False):
+        return
+    wrapper = functools.wraps(original)(make(original))
+    wrapper._torch_spyre_seam = True  # type: ignore[attr-defined]
+    setattr(owner, name, wrapper)
+
+
+def install() -> None:
+    """Put every wrapper in place."""
+    import torch.utils.dlpack
+
+    wrap(torch.nn.Module, "_apply", _keep_parameter_objects)
+    wrap(torch.Tensor, "to", _to_with_layout)
+    wrap(torch._tensor_str, "_tensor_str", _print_from_host)
+    wrap(torch.Tensor, "share_memory_", _refuse_sharing)
+    for owner, name in ((torch.Tensor, "__dlpack__"), (torch.utils.dlpack, "to_dlpack"), (torch, "to_dlpack")):
+        wrap(owner, name, _refuse_dlpack)
+    _install_empty()
+
+
+def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:
+    def moves_to_or_from_card(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+        # An empty tensor like the first parameter tells where fn leads.
+        for tensor in module.parameters():
+            with torch.no_grad():
+                probe = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+                after = fn(probe)
+            return DEVICE_NAME in (tensor.device.type, after.device.type) and tensor.device.type != after.device.type
+        return False
+
+    def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
+        future = torch.__future__
+        if future.get_swap_module_params_on_conversion() or not moves_to_or_from_card(self, fn):
+            return original(self, fn, recurse)
+        future.set_swap_module_params_on_conversion(True)
+        try:
+            return original(self, fn, recurse)
+        finally:
+            future.set_swap_module_params_on_conversion(False)
+
+    return _apply
+
+
+def _to_with_layout(original: Callable[..., Any]) -> Callable[..., Any]:
+    def to(self: torch.Tensor, *args: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:
+        if device_layout is None:
+            return original(self, *args, **kwargs)
+        from torch_spyre.device.layouts import to_with_layout
+
+        return to_with_layout(self, device_layout, *args, **kwargs)
+
+    return to
+
+
+def _install_empty() -> None:
+    original = torch.empty
+    if getattr(original, "_torch_spyre_seam", False):
+        return
+
+    @functools.wraps(original)
+    def empty(*args: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:
+        if device_layout is None:
+            return original(*args, **kwargs)
+        from torch_spyre.device.layouts import empty as empty_with_layout
+
+        return empty_with_layout(*args, device_layout=device_layout, **kwargs)
+
+    empty._torch_spyre_seam = True  # type: ignore[attr-defined]
+    torch.empty = empty
+
+    # The set of constructors that obey `with torch.device` is built from torch's attributes and cached: both must be in it.
+    from torch.utils import _device
+
+    constructors = _device._device_constructors
+    collect = constructors.__wrapped__
+    constructors.cache_clear()
+    _device._device_constructors = functools.lru_cache(1)(lambda: {*collect(), original, empty})
+    torch.jit._builtins._register_builtin(empty, "aten::empty")
+
+
+def _print_from_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _tensor_str(self: torch.Tensor, indent: int) -> str:
+        return original(self.detach().cpu() if self.device.type == DEVICE_NAME else self, indent)
+
+    return _tensor_str
+
+
+def _refuse_sharing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def share_memory_(self: torch.Tensor) -> torch.Tensor:
+        if self.device.type == DEVICE_NAME:
+            raise NotShareable(
+                f"a tensor on {self.device} cannot be moved to shared memory: a card belongs to one process; "
+                "share x.cpu() and move it to spyre in the other process"
+            )
+        return original(self)
+
+    return share_memory_
+
+
+def _refuse_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
+    def export(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self, torch.Tensor) and self.device.type == DEVICE_NAME:
+            raise NotShareable(
+                f"a tensor on {self.device} cannot be exported by DLPack: its memory is tiled and not addressable by the host; "
+                "export x.cpu() instead"
+            )
+        return original(self, *args, **kwargs)
+
+    return export
