@@ -1,0 +1,67 @@
+# Everything a newcomer or CI needs; `make` prints this help.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
+CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev/null)
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-python test-card check fix bench asan build clean
+
+help:  ## this help
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: build  ## install everything into .venv and run a first example on the card
+	$(BIN)/python examples/first_steps.py
+
+build: $(VENV)/.built  ## build and install into .venv (editable)
+
+$(VENV)/.dependencies: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q torch==2.13.0 scikit-build-core pybind11 ninja
+	touch $@
+
+$(VENV)/.built: $(VENV)/.dependencies $(CXX_SOURCES)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation -e ".[test,check]"
+	touch $@
+
+test: test-card test-python  ## all tests: the C++ card's own, then the Python suites
+
+test-python: build
+	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q
+
+CARD_TESTS = cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+             -DOPENSPYRE_PYTHON=OFF -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_TESTS=ON
+
+test-card: $(VENV)/.dependencies
+	$(CARD_TESTS) -B build/card-tests > /dev/null
+	cmake --build build/card-tests -j$(JOBS)
+	ctest --test-dir build/card-tests --output-on-failure --no-tests=error
+
+asan: $(VENV)/.dependencies  ## the card's tests under the address, undefined-behaviour and thread sanitizers
+	$(CARD_TESTS) -B build/card-asan -DOPENSPYRE_SANITIZER=address,undefined > /dev/null
+	cmake --build build/card-asan -j$(JOBS)
+	ctest --test-dir build/card-asan --output-on-failure --no-tests=error
+	$(CARD_TESTS) -B build/card-tsan -DOPENSPYRE_SANITIZER=thread > /dev/null
+	cmake --build build/card-tsan -j$(JOBS)
+	ctest --test-dir build/card-tsan --output-on-failure --no-tests=error
+
+check: build  ## format, lint, types, architecture
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP_FILES)
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+fix: build  ## let the formatters and the linter repair what they can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_FILES)
+
+bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/results
+	$(BIN)/python -m bench
+
+clean:  ## remove the build tree and the environment
+	rm -rf build $(VENV) bench/results
