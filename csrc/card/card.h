@@ -12,17 +12,19 @@
 
 namespace openspyre {
 
-// Handles are addresses in a range the host cannot touch (mapped without access); translate() leads to the backing memory.
+// Handles are addresses in a range the host cannot touch (mapped without access); translate() leads to the backing
+// memory.
 using Address = uint64_t;
 
-// How this process sees its cards. Set once, before the first card is used; see openspyre/spec/environment.py for the switches behind it.
+// How this process sees its cards. Set once, before the first card is used; see openspyre/spec/environment.py for the
+// switches behind it.
 struct Configuration {
-  int cards = 1;                                  // visible cards, 0..8
-  int threads = 0;                                // host threads for the cores; 0: one per available CPU
-  uint64_t memory_bytes = 112ull << 30;           // usable memory per card
-  uint64_t host_reserve_bytes = 512ull << 20;     // never taken from the host's or the cgroup's memory
-  double cache_watermark = 0.5;                   // cached free pages above this fraction of the host's memory go back
-  bool sanitize = false;                          // unkind card: fresh and freed memory is poisoned
+  int cards = 1;                               // visible cards, 0..8
+  int threads = 0;                             // host threads for the cores; 0: one per available CPU
+  uint64_t memory_bytes = 112ull << 30;        // usable memory per card
+  uint64_t host_reserve_bytes = 512ull << 20;  // never taken from the host's or the cgroup's memory
+  double cache_watermark = 0.5;                // cached free pages above this fraction of the host's memory go back
+  bool sanitize = false;                       // unkind card: fresh and freed memory is poisoned
 };
 void configure(const Configuration& configuration);  // InvalidArgument if a card is already in use
 const Configuration& configuration();
@@ -41,17 +43,17 @@ struct MemoryStatistics {
   Counter allocations;      // blocks
   int64_t out_of_memory = 0;
   int64_t cache_flushes = 0;
-  uint64_t free_bytes = 0;           // of the card
-  uint64_t largest_free_block = 0;   // of the card
+  uint64_t free_bytes = 0;          // of the card
+  uint64_t largest_free_block = 0;  // of the card
 };
 
 // One allocation. Owned by the card; valid until free().
 struct Block {
   Address address;
-  size_t bytes;      // a multiple of kStickBytes
+  size_t bytes;  // a multiple of kStickBytes
   size_t requested;
   Card* card;
-  int64_t stream;    // stream it was allocated on
+  int64_t stream;  // stream it was allocated on
 };
 
 class Card {
@@ -59,12 +61,18 @@ class Card {
   virtual ~Card() = default;
   virtual int index() const = 0;
 
-  // Memory. Thread-safe. allocate(0) gives a block of one stick. Stream-ordered: a freed block is reused at once by its own stream, by others only
-  // when every stream that used it has passed the point of the free.
-  virtual Block* allocate(size_t bytes, int64_t stream) = 0;  // OutOfMemory names requested, free, largest block (card or host)
+  // Memory. Thread-safe. allocate(0) gives a block of one stick. Stream-ordered: a freed block is reused at once by its
+  // own stream, by others only when every stream that used it has passed the point of the free.
+  virtual Block* allocate(size_t bytes,
+                          int64_t stream) = 0;  // OutOfMemory names requested, free, largest block (card or host)
   virtual void free(Block* block) noexcept = 0;
   virtual void record_stream(Block* block, int64_t stream) = 0;
-  virtual std::byte* translate(Address address) const = 0;  // host memory behind a handle of this card
+  std::byte* translate(Address address) const {  // host memory behind a handle of this card; InvalidArgument, BadFork
+    const uint64_t offset = address - handles_;
+    if (offset >= handle_bytes_) [[unlikely]]
+      fail_translation(address);
+    return backing_ + offset;
+  }
   virtual void empty_cache() = 0;
   virtual MemoryStatistics memory_statistics() const = 0;
   virtual void reset_peak_memory() = 0;
@@ -73,20 +81,27 @@ class Card {
   virtual Address base_address() const = 0;
 
   // Streams.
-  virtual Stream& stream(int64_t id) = 0;              // InvalidDevice unless 0 <= id < kStreamCount
+  virtual Stream& stream(int64_t id) = 0;               // InvalidDevice unless 0 <= id < kStreamCount
   virtual int64_t next_stream(bool high_priority) = 0;  // round robin in the pool
-  virtual void synchronize() = 0;                      // all streams; reports the first error
+  virtual void synchronize() = 0;                       // all streams; reports the first error
 
-  // Fault hook: a lost card refuses all work with CardLost until it is reset (memory contents survive, queued work is dropped).
+  // Fault hook: a lost card refuses all work with CardLost until it is reset (memory contents survive, queued work is
+  // dropped).
   virtual void lose(const std::string& why) = 0;
   virtual bool lost() const = 0;
   virtual void reset() = 0;
+
+ protected:
+  [[noreturn]] void fail_translation(Address address) const;
+  Address handles_ = 0;
+  uint64_t handle_bytes_ = 0;
+  std::byte* backing_ = nullptr;
 };
 
-int card_count();          // without starting anything
-Card& card(int index);     // starts the card on first use; InvalidDevice, BadFork
+int card_count();       // without starting anything
+Card& card(int index);  // starts the card on first use; InvalidDevice, BadFork
 bool cards_started();
-bool in_bad_fork();        // this process is a fork of one that used a card
+bool in_bad_fork();  // this process is a fork of one that used a card
 void synchronize_all();
 
 struct HostMemory {

@@ -8,15 +8,15 @@
 namespace openspyre {
 
 enum class Fault : uint8_t {
-  InvalidArgument,   // a call that makes no sense; ValueError
-  InvalidDevice,     // no such card, no such stream
-  UnsupportedFormat, // an element type or conversion the card does not have
-  InvalidLayout,     // a layout that does not fit its tensor
-  ValueOutOfRange,   // a value the device format cannot hold (int64 beyond int32)
-  OutOfMemory,       // the card, or the host under it, is full
-  CardLost,          // the card fell off the bus (fault hook)
-  BadFork,           // used in a forked child
-  Internal,          // our bug
+  InvalidArgument,    // a call that makes no sense; ValueError
+  InvalidDevice,      // no such card, no such stream
+  UnsupportedFormat,  // an element type or conversion the card does not have
+  InvalidLayout,      // a layout that does not fit its tensor
+  ValueOutOfRange,    // a value the device format cannot hold (int64 beyond int32)
+  OutOfMemory,        // the card, or the host under it, is full
+  CardLost,           // the card fell off the bus (fault hook)
+  BadFork,            // used in a forked child
+  Internal,           // our bug
 };
 
 class Error : public std::runtime_error {

@@ -35,9 +35,10 @@ class Stream {
   virtual Ticket completed() const = 0;  // every ticket up to this one has ended
   bool query() const { return completed() >= submitted(); }
 
-  // Waits for a ticket (synchronize: for all submitted so far); the caller may help to execute. If a task of this stream has failed since the last
-  // report, throws that first error, prefixed with the task's name, and the stream is clean again. Tasks queued behind a failed one
-  // are skipped until the error has been reported; events among them still complete.
+  // Waits for a ticket (synchronize: for all submitted so far); the caller may help to execute. If a task of this
+  // stream has failed since the last report, throws that first error, prefixed with the task's name, and the stream is
+  // clean again. Tasks queued behind a failed one are skipped until the error has been reported; events among them
+  // still complete.
   virtual void wait(Ticket ticket) = 0;
   void synchronize() { wait(submitted()); }
 };

@@ -7,8 +7,8 @@
 
 namespace openspyre {
 
-// Calls body(context, i) for i in [0, count), spread over the pool; the caller takes part and returns when all are done.
-// The first exception is rethrown. Calls from inside a body run inline. The split of work never changes results.
+// Calls body(context, i) for i in [0, count), spread over the pool; the caller takes part and returns when all are
+// done. The first exception is rethrown. Calls from inside a body run inline. The split of work never changes results.
 void parallel_for(size_t count, void (*body)(void* context, size_t i), void* context);
 
 template <typename Body>
