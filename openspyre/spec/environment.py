@@ -1,0 +1,159 @@
+"""The environment switches of this layer: read once, at the edge, into frozen `Settings`. Each field is a row.
+
+Which cards a process sees, in this order: the machine has OPENSPYRE_CARDS cards; SPYRE_DEVICES picks among them and
+renumbers them from 0 in the order given; AIU_WORLD_SIZE keeps the first so many (more than there are: all of them).
+The device used when none was set is LOCAL_RANK, or 0.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from openspyre.spec.errors import EnvironmentVariableError, InvalidDevice
+from openspyre.spec.machine import GIB, MIB, SPYRE
+from openspyre.spec.switches import BOOL, INDICES, PATH, TEXT, Switch, choice, integer, number, switch
+
+_LEVELS = choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+def _default_cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    base = environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "openspyre"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every switch with its value. `Settings()` has the defaults; a new switch is a new line here."""
+
+    cards: int = switch("OPENSPYRE_CARDS", 1, integer(0, SPYRE.max_cards), "cards in this machine")
+    threads: int = switch("OPENSPYRE_THREADS", 0, integer(0, 1024), "host threads for the cores; 0: one per CPU")
+    card_memory_gib: float = switch(
+        "OPENSPYRE_CARD_MEMORY_GIB",
+        SPYRE.usable_device_memory_bytes / GIB,
+        number(1 / 64, 1024),
+        "usable memory of each card in GiB",
+    )
+    host_reserve_mib: int = switch(
+        "OPENSPYRE_HOST_RESERVE_MIB", 512, integer(0, 1 << 30), "MiB of the host's memory that cards never take"
+    )
+    cache_watermark: float = switch(
+        "OPENSPYRE_CACHE_WATERMARK",
+        0.5,
+        number(0, 1),
+        "fraction of the host's memory above which freed card memory goes back to the host at once",
+    )
+    sanitize: bool = switch("OPENSPYRE_SANITIZE", False, BOOL, "unkind card: fresh and freed memory is poisoned")
+    cache_dir: Path = switch(  # noqa: RUF009 (a field, as all of these)
+        "OPENSPYRE_CACHE_DIR", _default_cache_dir, PATH, "directory of compiled programs, private to its user"
+    )
+    spyre_devices: tuple[int, ...] | None = switch("SPYRE_DEVICES", None, INDICES, "which cards are visible, in order")
+    aiu_world_size: int | None = switch("AIU_WORLD_SIZE", None, integer(1), "at most this many cards are visible")
+    flex_device: str | None = switch(
+        "FLEX_DEVICE",
+        None,
+        choice("PF", "VF", "MOCK"),
+        "how a real card is reached; all run on the software card, MOCK asks for AIU_WORLD_SIZE",
+    )
+    local_rank: int = switch("LOCAL_RANK", -1, integer(-1), "card used when none was set; -1: not distributed, card 0")
+    fallback: str = switch(
+        "TORCH_SPYRE_FALLBACK", "warn", choice("warn", "error", "silent"), "what an operator without a kernel does"
+    )
+    downcast_warn: bool = switch("TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32 on the card")
+    sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
+    debug: bool = switch("TORCH_SPYRE_DEBUG", False, BOOL, "deprecated: all spyre loggers at DEBUG")
+    logs: str = switch("OPENSPYRE_LOGS", "", TEXT, "log levels, as in TORCH_LOGS, without torch")
+    torch_logs: str = switch("TORCH_LOGS", "", TEXT, "log levels: spyre[.part]:LEVEL, +spyre.part, -spyre.part")
+    log_file: Path | None = switch("SPYRE_LOG_FILE", None, PATH, "file that spyre's log goes to")  # noqa: RUF009
+    inductor_log: bool = switch("SPYRE_INDUCTOR_LOG", False, BOOL, "deprecated: log of spyre.inductor")
+    inductor_log_level: str = switch("SPYRE_INDUCTOR_LOG_LEVEL", "INFO", _LEVELS, "deprecated: its level")
+    inductor_subprocess: bool = switch(
+        "IS_INDUCTOR_SPAWNED_SUBPROCESS", False, BOOL, "set by Inductor for compile workers, which start no card"
+    )
+    sendnn_log: str = switch("TORCH_SENDNN_LOG", "CRITICAL", TEXT, "log level of a vendor library", has_effect=False)
+    deeprt_verbose: str = switch("DT_DEEPRT_VERBOSE", "-1", TEXT, "verbosity of a vendor library", has_effect=False)
+    dtlog_level: str = switch("DTLOG_LEVEL", "error", TEXT, "log level of a vendor library", has_effect=False)
+
+    @property
+    def card_memory_bytes(self) -> int:
+        """Whole MiB, so that an odd fraction never splits a page."""
+        return int(self.card_memory_gib * GIB) // MIB * MIB
+
+    def visible_cards(self) -> tuple[int, ...]:
+        """Physical index of each visible card; its place in the tuple is the index programs use."""
+        chosen = range(self.cards) if self.spyre_devices is None else self.spyre_devices
+        return tuple(chosen)[: self.aiu_world_size]
+
+    def default_card(self) -> int:
+        """Index of the card used when none was set; InvalidDevice if the process has no such card."""
+        index, count = max(self.local_rank, 0), len(self.visible_cards())
+        if index >= count:
+            origin = f"LOCAL_RANK={self.local_rank} asks for card {index}" if index else "there is no card 0"
+            raise InvalidDevice(
+                f"{origin}, but this process sees {count} (OPENSPYRE_CARDS={self.cards}, SPYRE_DEVICES and "
+                f"AIU_WORLD_SIZE applied); set OPENSPYRE_CARDS={index + 1} or more, or select a card explicitly"
+            )
+        return index
+
+
+def switch_of(settings_field: Any) -> Switch:
+    row: Switch = settings_field.metadata["switch"]
+    return row
+
+
+def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings of a mapping, the process's environment by default. An empty value counts as unset."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {"cache_dir": _default_cache_dir(environ)}
+    for row in fields(Settings):
+        text = environ.get(switch_of(row).variable, "")
+        if text.strip():
+            values[row.name] = switch_of(row).parse(text)
+    settings = Settings(**values)
+    _check_together(settings)
+    return settings
+
+
+def _check_together(settings: Settings) -> None:
+    if settings.flex_device == "MOCK" and settings.aiu_world_size is None:
+        raise EnvironmentVariableError("FLEX_DEVICE", "MOCK", "MOCK also needs AIU_WORLD_SIZE, 1 or more")
+    for index in settings.spyre_devices or ():
+        if index >= settings.cards:
+            listed = ",".join(map(str, settings.spyre_devices or ()))
+            raise EnvironmentVariableError(
+                "SPYRE_DEVICES",
+                listed,
+                f"entry {index} is no card of this machine, which has {settings.cards} (OPENSPYRE_CARDS)",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchInForce:
+    """One switch as it stands: for reports."""
+
+    switch: Switch
+    value: object
+    from_environment: bool
+
+
+def switches_in_force(environ: Mapping[str, str] | None = None) -> list[SwitchInForce]:
+    environ = os.environ if environ is None else environ
+    settings = read_settings(environ)
+    return [
+        SwitchInForce(row, getattr(settings, f.name), bool(environ.get(row.variable, "").strip()))
+        for f in fields(Settings)
+        for row in [switch_of(f)]
+    ]
+
+
+def make_private_directory(path: Path) -> Path:
+    """Creates a directory only its user can enter; refuses one that somebody else owns or may write to."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.stat()
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise EnvironmentVariableError(
+            "OPENSPYRE_CACHE_DIR", str(path), "a directory of your own that nobody else may write to (chmod 700)"
+        )
+    return path

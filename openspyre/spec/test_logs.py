@@ -1,0 +1,109 @@
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openspyre.spec import logs
+from openspyre.spec.environment import read_settings
+from openspyre.spec.errors import EnvironmentVariableError, InvalidArgument
+
+
+@pytest.fixture(autouse=True)
+def untouched_loggers() -> Iterator[None]:
+    def reset() -> None:
+        for name in [n for n in logging.root.manager.loggerDict if n == "spyre" or n.startswith("spyre.")]:
+            logger = logging.getLogger(name)
+            logger.setLevel(logging.NOTSET)
+            for handler in list(logger.handlers):
+                logger.removeHandler(handler)
+                handler.close()
+            logger.propagate = True
+
+    reset()
+    yield
+    reset()
+
+
+@pytest.mark.parametrize(
+    ("text", "others", "ours"),
+    [
+        ("+spyre.device", "", "+spyre.device"),
+        ("+dynamo, spyre.inductor:DEBUG ,-aot", "+dynamo,-aot", "spyre.inductor:DEBUG"),
+        ("spyreccl,torch_spyre", "spyreccl,torch_spyre", ""),
+        ("", "", ""),
+    ],
+)
+def test_torch_gets_its_own_entries_and_we_get_ours(text: str, others: str, ours: str) -> None:
+    assert logs.split_torch_logs(text) == (others, ours)
+
+
+def test_entries_name_loggers_and_levels() -> None:
+    text = "spyre:WARNING,spyre.inductor.x:debug,+spyre.device,spyre.memory,-spyre.dma"
+    assert logs.parse_entries(text) == {
+        "spyre": logging.WARNING,
+        "spyre.inductor.x": logging.DEBUG,
+        "spyre.device": logging.INFO,
+        "spyre.memory": logging.INFO,
+        "spyre.dma": logs.OFF,
+    }
+
+
+@pytest.mark.parametrize("entry", ["spyre:LOUD", "spyre.:INFO", "+spyre:INFO", "spyre..x", "spyre:"])
+def test_a_nonsense_entry_is_named(entry: str) -> None:
+    with pytest.raises(EnvironmentVariableError, match=r"^TORCH_LOGS=.*expected spyre\[\.part\]:LEVEL"):
+        logs.configure(read_settings({"TORCH_LOGS": f"+dynamo,{entry}"}))
+
+
+def test_it_is_silent_by_default() -> None:
+    program = (
+        "import logging\nfrom openspyre.spec import logs\nfrom openspyre.spec.environment import Settings\n"
+        "assert not logging.getLogger('spyre').handlers\nlogs.configure(Settings())\n"
+        "logging.getLogger('spyre.device').error('nobody asked')"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == run.stderr == ""
+
+
+def test_messages_have_the_documented_form(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(read_settings({"TORCH_LOGS": "spyre.device:INFO"}))
+    logging.getLogger("spyre.device.memory").info("allocated %d bytes", 128)
+    logging.getLogger("spyre.device").debug("too fine")
+    assert capsys.readouterr().err == "[INFO] [spyre.device.memory] allocated 128 bytes\n"
+
+
+def test_torch_logs_wins_over_the_older_names() -> None:
+    environ = {"SPYRE_INDUCTOR_LOG": "1", "SPYRE_INDUCTOR_LOG_LEVEL": "WARNING", "TORCH_SPYRE_DEBUG": "1"}
+    logs.configure(read_settings(environ))
+    assert logs.get_effective_config().levels == {"spyre": "DEBUG", "spyre.inductor": "WARNING"}
+    logs.configure(read_settings(environ | {"TORCH_LOGS": "-spyre,spyre.inductor:ERROR"}))
+    assert logs.get_effective_config().levels == {"spyre": "OFF", "spyre.inductor": "ERROR"}
+
+
+def test_the_log_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "spyre.log"
+    logs.configure(read_settings({"SPYRE_LOG_FILE": str(path)}))
+    assert not path.exists()
+    logs.configure(read_settings({"SPYRE_LOG_FILE": str(path), "TORCH_LOGS": "+spyre"}))
+    logging.getLogger("spyre.stream").warning("late")
+    assert path.read_text() == "[WARNING] [spyre.stream] late\n"
+    assert logs.get_effective_config().file == path
+    logs.set_log_file(None)
+    logging.getLogger("spyre").info("back")
+    assert capsys.readouterr().err == "[INFO] [spyre] back\n"
+
+
+def test_levels_are_switched_at_run_time(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.enable("spyre.dma")
+    logging.getLogger("spyre.dma").info("on")
+    logs.disable("spyre.dma")
+    logging.getLogger("spyre.dma").critical("off")
+    logs.set_log_level("spyre.dma", "debug")
+    logging.getLogger("spyre.dma").debug("fine")
+    assert capsys.readouterr().err == "[INFO] [spyre.dma] on\n[DEBUG] [spyre.dma] fine\n"
+    with pytest.raises(InvalidArgument, match="no log level 'LOUD'"):
+        logs.set_log_level("spyre", "LOUD")
+    with pytest.raises(InvalidArgument, match="no logger of ours"):
+        logs.enable("torch")
