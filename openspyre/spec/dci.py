@@ -87,7 +87,7 @@ class _Piece:
         )
 
 
-def describe_copy(
+def describe_transfer(
     layout: SpyreTensorLayout,
     dtype: object,
     host_size: Sequence[int],

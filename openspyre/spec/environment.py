@@ -61,7 +61,9 @@ class Settings:
     fallback: str = switch(
         "TORCH_SPYRE_FALLBACK", "warn", choice("warn", "error", "silent"), "what an operator without a kernel does"
     )
-    downcast_warn: bool = switch("TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32 on the card")
+    downcast_warning: bool = switch(
+        "TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32 on the card"
+    )
     sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
     debug: bool = switch("TORCH_SPYRE_DEBUG", False, BOOL, "deprecated: all spyre loggers at DEBUG")
     logs: str = switch("OPENSPYRE_LOGS", "", TEXT, "log levels, as in TORCH_LOGS, without torch")
@@ -76,6 +78,19 @@ class Settings:
     deeprt_verbose: str = switch("DT_DEEPRT_VERBOSE", "-1", TEXT, "verbosity of a vendor library", has_effect=False)
     dtlog_level: str = switch("DTLOG_LEVEL", "error", TEXT, "log level of a vendor library", has_effect=False)
 
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Settings of a mapping, the process's environment by default. An empty value counts as unset."""
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {"cache_dir": _default_cache_dir(environ)}
+        for row in fields(cls):
+            text = environ.get(switch_of(row).variable, "")
+            if text.strip():
+                values[row.name] = switch_of(row).parse(text)
+        settings = cls(**values)
+        _check_together(settings)
+        return settings
+
     @property
     def card_memory_bytes(self) -> int:
         """Whole MiB, so that an odd fraction never splits a page."""
@@ -86,34 +101,22 @@ class Settings:
         chosen = range(self.cards) if self.spyre_devices is None else self.spyre_devices
         return tuple(chosen)[: self.aiu_world_size]
 
+    @property
     def default_card(self) -> int:
-        """Index of the card used when none was set; InvalidDevice if the process has no such card."""
-        index, count = max(self.local_rank, 0), len(self.visible_cards())
-        if index >= count:
-            origin = f"LOCAL_RANK={self.local_rank} asks for card {index}" if index else "there is no card 0"
+        """Index of the card used when none was set; InvalidDevice if LOCAL_RANK names one the process does not see."""
+        count = len(self.visible_cards())
+        if 0 < count <= self.local_rank:
             raise InvalidDevice(
-                f"{origin}, but this process sees {count} (OPENSPYRE_CARDS={self.cards}, SPYRE_DEVICES and "
-                f"AIU_WORLD_SIZE applied); set OPENSPYRE_CARDS={index + 1} or more, or select a card explicitly"
+                f"LOCAL_RANK={self.local_rank} asks for card {self.local_rank}, but this process sees {count} "
+                f"(OPENSPYRE_CARDS={self.cards}; SPYRE_DEVICES and AIU_WORLD_SIZE may hide some): "
+                f"set OPENSPYRE_CARDS={self.local_rank + 1} or more, or start fewer processes"
             )
-        return index
+        return max(self.local_rank, 0) if count else 0
 
 
 def switch_of(settings_field: Any) -> Switch:
     row: Switch = settings_field.metadata["switch"]
     return row
-
-
-def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings of a mapping, the process's environment by default. An empty value counts as unset."""
-    environ = os.environ if environ is None else environ
-    values: dict[str, Any] = {"cache_dir": _default_cache_dir(environ)}
-    for row in fields(Settings):
-        text = environ.get(switch_of(row).variable, "")
-        if text.strip():
-            values[row.name] = switch_of(row).parse(text)
-    settings = Settings(**values)
-    _check_together(settings)
-    return settings
 
 
 def _check_together(settings: Settings) -> None:
@@ -140,7 +143,7 @@ class SwitchInForce:
 
 def switches_in_force(environ: Mapping[str, str] | None = None) -> list[SwitchInForce]:
     environ = os.environ if environ is None else environ
-    settings = read_settings(environ)
+    settings = Settings.read(environ)
     return [
         SwitchInForce(row, getattr(settings, f.name), bool(environ.get(row.variable, "").strip()))
         for f in fields(Settings)

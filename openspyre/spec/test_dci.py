@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from openspyre.spec.dci import DataConversionInfo, describe_copy
+from openspyre.spec.dci import DataConversionInfo, describe_transfer
 from openspyre.spec.errors import InvalidLayout, UnsupportedFormat
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -57,17 +57,17 @@ WORKED_EXAMPLES: list[tuple[list[int], list[int], list[Nest]]] = [
 @pytest.mark.parametrize(("size", "order", "expected"), WORKED_EXAMPLES)
 def test_worked_examples_of_the_documents(size: list[int], order: list[int], expected: list[Nest]) -> None:
     layout = SpyreTensorLayout(size, "float16", order)
-    dci = describe_copy(layout, "float16", size)
+    dci = describe_transfer(layout, "float16", size)
     assert nests(dci) == expected
     assert dci.input_shape == (tuple(size[::-1]) or (1,))
     assert dci.output_shape == tuple(layout.device_size[::-1])
-    back = describe_copy(layout, "float16", size, to_device=False)
+    back = describe_transfer(layout, "float16", size, to_device=False)
     assert nests(back) == [(n, dst, src, off_dst, off_src) for n, src, dst, off_src, off_dst in expected]
     assert (back.format_src, back.format_dst) == (dci.format_dst, dci.format_src) == (FP16, DataFormats.IEEE_FP16)
 
 
 def test_a_slice_of_a_wider_cpu_tensor_keeps_its_strides_and_offset() -> None:
-    dci = describe_copy(
+    dci = describe_transfer(
         SpyreTensorLayout([16, 128], "float16"), "float16", [16, 128], cpu_stride=[512, 1], cpu_offset=32
     )
     assert nests(dci) == [([64, 16, 2], [1, 512, 64], [1, 64, 1024], 32, 0)]
@@ -76,12 +76,12 @@ def test_a_slice_of_a_wider_cpu_tensor_keeps_its_strides_and_offset() -> None:
 def test_the_simplified_view_is_outermost_first() -> None:
     layout = SpyreTensorLayout([48, 128], "float16")
     expected = (((2, 48, 64), (3072, 64, 1), (64, 128, 1)),)
-    assert describe_copy(layout, "float16", [48, 128]).loops() == expected
-    assert describe_copy(layout, "float16", [48, 128], to_device=False).loops() == expected
+    assert describe_transfer(layout, "float16", [48, 128]).loops() == expected
+    assert describe_transfer(layout, "float16", [48, 128], to_device=False).loops() == expected
 
 
 def test_json_has_the_documented_names() -> None:
-    dci = describe_copy(SpyreTensorLayout([48, 128], "float16"), "float16", [48, 128])
+    dci = describe_transfer(SpyreTensorLayout([48, 128], "float16"), "float16", [48, 128])
     assert json.loads(json.dumps(dci.to_json())) == {
         "dci_dsName_": "DCI-Tensor-0",
         "isHostToSen_": True,
@@ -115,7 +115,7 @@ def moves(dci: DataConversionInfo) -> list[tuple[int, int]]:
 def test_the_loops_move_every_element_once_to_where_the_layout_says(case: TiledCase) -> None:
     layout, size, stride = case
     expected = {offset: layout.device_offset(offset, size, stride) for offset in host_offsets(size, stride)}
-    moved = moves(describe_copy(layout, "float16", size, stride))
+    moved = moves(describe_transfer(layout, "float16", size, stride))
     assert len(moved) == len(expected)
     assert dict(moved) == expected
 
@@ -124,7 +124,7 @@ def test_the_loops_move_every_element_once_to_where_the_layout_says(case: TiledC
 def test_a_strided_cpu_tensor_reaches_the_same_places(case: TiledCase) -> None:
     layout, size, stride = case
     cpu_stride = [3 * s for s in np.cumprod([1, *size[:-1]]).tolist()] if size else []
-    dci = describe_copy(layout, "float16", size, stride, cpu_stride=cpu_stride, cpu_offset=7, to_device=False)
+    dci = describe_transfer(layout, "float16", size, stride, cpu_stride=cpu_stride, cpu_offset=7, to_device=False)
     planned, actual = host_offsets(size, stride), host_offsets(size, cpu_stride)
     expected = {layout.device_offset(p, size, stride): 7 + a for p, a in zip(planned, actual, strict=True)}
     assert dict(moves(dci)) == expected
@@ -140,19 +140,19 @@ def test_a_strided_cpu_tensor_reaches_the_same_places(case: TiledCase) -> None:
 )
 def test_explicit_layouts_are_described_too(size: list[int], device_size: list[int], stride_map: list[int]) -> None:
     layout = SpyreTensorLayout(device_size, stride_map, FP16)
-    moved = moves(describe_copy(layout, "float16", size))
+    moved = moves(describe_transfer(layout, "float16", size))
     assert sorted(source for source, _ in moved) == list(range(np.prod(size)))
     assert all(target == layout.device_offset(source, size) for source, target in moved)
 
 
 def test_replicated_dims_are_written_as_often_as_they_stand() -> None:
     layout = SpyreTensorLayout([1, 5, 64], [64, 0, 1], FP16)
-    moved = moves(describe_copy(layout, "float16", [60]))
+    moved = moves(describe_transfer(layout, "float16", [60]))
     assert sorted(moved) == sorted((i, 64 * copy + i) for copy in range(5) for i in range(60))
 
 
 def test_an_empty_tensor_moves_nothing() -> None:
-    assert describe_copy(SpyreTensorLayout([4, 0], "float16"), "float16", [4, 0]).stride_infos == ()
+    assert describe_transfer(SpyreTensorLayout([4, 0], "float16"), "float16", [4, 0]).stride_infos == ()
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_copies_without_a_descriptor_are_refused(
 ) -> None:
     folded = SpyreTensorLayout([38, 64], [64, 1], FP16)
     with pytest.raises(error, match=message):
-        describe_copy(folded, **({"dtype": "float16"} | arguments))
+        describe_transfer(folded, **({"dtype": "float16"} | arguments))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from openspyre.spec import logs
-from openspyre.spec.environment import read_settings
+from openspyre.spec.environment import Settings
 from openspyre.spec.errors import EnvironmentVariableError, InvalidArgument
 
 
@@ -54,7 +54,7 @@ def test_entries_name_loggers_and_levels() -> None:
 @pytest.mark.parametrize("entry", ["spyre:LOUD", "spyre.:INFO", "+spyre:INFO", "spyre..x", "spyre:"])
 def test_a_nonsense_entry_is_named(entry: str) -> None:
     with pytest.raises(EnvironmentVariableError, match=r"^TORCH_LOGS=.*expected spyre\[\.part\]:LEVEL"):
-        logs.configure(read_settings({"TORCH_LOGS": f"+dynamo,{entry}"}))
+        logs.configure(Settings.read({"TORCH_LOGS": f"+dynamo,{entry}"}))
 
 
 def test_it_is_silent_by_default() -> None:
@@ -68,7 +68,7 @@ def test_it_is_silent_by_default() -> None:
 
 
 def test_messages_have_the_documented_form(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure(read_settings({"TORCH_LOGS": "spyre.device:INFO"}))
+    logs.configure(Settings.read({"TORCH_LOGS": "spyre.device:INFO"}))
     logging.getLogger("spyre.device.memory").info("allocated %d bytes", 128)
     logging.getLogger("spyre.device").debug("too fine")
     assert capsys.readouterr().err == "[INFO] [spyre.device.memory] allocated 128 bytes\n"
@@ -76,17 +76,17 @@ def test_messages_have_the_documented_form(capsys: pytest.CaptureFixture[str]) -
 
 def test_torch_logs_wins_over_the_older_names() -> None:
     environ = {"SPYRE_INDUCTOR_LOG": "1", "SPYRE_INDUCTOR_LOG_LEVEL": "WARNING", "TORCH_SPYRE_DEBUG": "1"}
-    logs.configure(read_settings(environ))
+    logs.configure(Settings.read(environ))
     assert logs.get_effective_config().levels == {"spyre": "DEBUG", "spyre.inductor": "WARNING"}
-    logs.configure(read_settings(environ | {"TORCH_LOGS": "-spyre,spyre.inductor:ERROR"}))
+    logs.configure(Settings.read(environ | {"TORCH_LOGS": "-spyre,spyre.inductor:ERROR"}))
     assert logs.get_effective_config().levels == {"spyre": "OFF", "spyre.inductor": "ERROR"}
 
 
 def test_the_log_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "spyre.log"
-    logs.configure(read_settings({"SPYRE_LOG_FILE": str(path)}))
+    logs.configure(Settings.read({"SPYRE_LOG_FILE": str(path)}))
     assert not path.exists()
-    logs.configure(read_settings({"SPYRE_LOG_FILE": str(path), "TORCH_LOGS": "+spyre"}))
+    logs.configure(Settings.read({"SPYRE_LOG_FILE": str(path), "TORCH_LOGS": "+spyre"}))
     logging.getLogger("spyre.stream").warning("late")
     assert path.read_text() == "[WARNING] [spyre.stream] late\n"
     assert logs.get_effective_config().file == path
