@@ -1,5 +1,7 @@
 """Journeys through several rooms. Fallbacks are expected here and stay quiet unless a test asks for them."""
 
+import gc
+
 import pytest
 import torch
 
@@ -16,8 +18,10 @@ def _fresh_fallbacks():
 @pytest.fixture
 def no_leak():
     """The test must give back all device memory it takes."""
+    gc.collect()  # tracebacks of earlier tests hold tensors
     torch.spyre.synchronize()
     before = torch.spyre.memory_allocated()
     yield
+    gc.collect()
     torch.spyre.synchronize()
     assert torch.spyre.memory_allocated() == before

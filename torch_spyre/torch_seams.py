@@ -61,6 +61,7 @@ SEAMS: tuple[Seam, ...] = (
         replaced=True,
     ),
     Seam("torch.Tensor.__dlpack__", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
+    Seam("torch.Tensor.__dlpack_device__", "as above, asked first by torch.from_dlpack", "torch asks the backend", replaced=True),
     Seam("torch.utils.dlpack.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
     Seam("torch.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
     Seam("torch.accelerator.manual_seed", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
@@ -107,7 +108,12 @@ def install() -> None:
     wrap(torch.Tensor, "to", _to_with_layout)
     wrap(torch._tensor_str, "_tensor_str", _print_from_host)
     wrap(torch.Tensor, "share_memory_", _refuse_sharing)
-    for owner, name in ((torch.Tensor, "__dlpack__"), (torch.utils.dlpack, "to_dlpack"), (torch, "to_dlpack")):
+    for owner, name in (
+        (torch.Tensor, "__dlpack__"),
+        (torch.Tensor, "__dlpack_device__"),
+        (torch.utils.dlpack, "to_dlpack"),
+        (torch, "to_dlpack"),
+    ):
         wrap(owner, name, _refuse_dlpack)
     _install_empty()
 

@@ -1,4 +1,5 @@
 // torch_spyre._torch: what the Python half needs of the C++ half; and what the C++ half needs of Python (errors, warnings, switches).
+#include <torch/csrc/Event.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
@@ -124,6 +125,12 @@ PYBIND11_MODULE(_torch, m) {
         translated([&] { return default_generator(static_cast<c10::DeviceIndex>(index)); })));
   });
   m.def("synchronize_all", [] { translated([] { openspyre::synchronize_all(); }); }, py::call_guard<py::gil_scoped_release>());
+
+  // torch.Event.elapsed_time takes no subclass of torch.Event.
+  m.def("elapsed_time", [](py::handle start, py::handle end) {
+    if (!THPEvent_Check(start.ptr()) || !THPEvent_Check(end.ptr())) throw py::type_error("elapsed_time takes two events");
+    return reinterpret_cast<THPEvent*>(start.ptr())->event.elapsedTime(reinterpret_cast<THPEvent*>(end.ptr())->event);
+  });
 
   m.def("layout_of", &layout_of);
   m.def("buffer_of", &buffer_of);

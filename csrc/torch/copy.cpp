@@ -159,8 +159,9 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  at::Tensor host = at::empty({}, at::TensorOptions(self.scalar_type()));
-  device_to_host(self.view({}), host, false);
+  TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+  at::Tensor host = at::empty(self.sizes(), at::TensorOptions(self.scalar_type()));
+  device_to_host(self, host, false);
   return host.item();
 }
 

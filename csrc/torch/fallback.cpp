@@ -123,6 +123,26 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   counts[name].bytes_to_device += out_bytes;
 }
 
+const c10::OperatorHandle& operator_named(const char* name) {
+  static std::map<std::string, c10::OperatorHandle> handles;
+  static std::mutex handles_mutex;
+  std::lock_guard lock(handles_mutex);
+  auto found = handles.find(name);
+  if (found == handles.end()) found = handles.emplace(name, c10::Dispatcher::singleton().findSchemaOrThrow(name, "")).first;
+  return found->second;
+}
+
+// torch routes convolutions of out-of-tree devices to these two; the CPU knows them under their own names.
+void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) { fallback(operator_named("aten::convolution"), stack); }
+
+void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t first = stack->size() - op.schema().arguments().size();
+  const at::Tensor gradient = (*stack)[first].toTensor();
+  // The CPU's operator asks for the bias's sizes after the weight: one entry, the output channels.
+  stack->insert(stack->begin() + static_cast<int64_t>(first) + 3, c10::IValue(c10::List<int64_t>({gradient.size(1)})));
+  fallback(operator_named("aten::convolution_backward"), stack);
+}
+
 }  // namespace
 
 void set_fallback_mode(FallbackMode chosen) { mode = chosen; }
@@ -137,6 +157,10 @@ void reset_fallback_counts() {
   counts.clear();
 }
 
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  m.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+}
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 
 }  // namespace torch_spyre

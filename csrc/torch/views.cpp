@@ -178,6 +178,9 @@ void resize_bytes(const c10::Storage& storage, size_t bytes) {
   if (shape && bytes > 0) give_tiles(storage, scalar_type_of(shape->dtype()), {static_cast<int64_t>(bytes)}, {1}, 0);
 }
 
+// Only to refuse it in our own words: torch would speak of a missing operator.
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("empty.memory_format", TORCH_FN(Translated<&empty>::call)); }
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(Translated<&empty>::call));
   m.impl("empty_strided", TORCH_FN(Translated<&empty_strided>::call));

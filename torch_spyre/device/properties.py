@@ -33,7 +33,7 @@ def get_device_properties(device: DeviceLike = None) -> SpyreDeviceProperties:
         index=index,
         total_memory=mem_get_info(index)[1],
         multi_processor_count=SPYRE.cores,
-        scratchpad_bytes_per_core=SPYRE.scratchpad_bytes,
+        scratchpad_bytes_per_core=SPYRE.scratchpad_bytes_per_core,
         stick_bytes=SPYRE.stick_bytes,
     )
 

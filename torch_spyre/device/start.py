@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +12,7 @@ from torch_spyre import _torch
 
 def configure() -> None:
     """Called by the C++ half when the device is first used."""
-    settings = Settings.read(os.environ)
+    settings = Settings.read()
     card.configure(settings)
     _torch.set_default_device(settings.default_card)
     _torch.set_fallback_mode(settings.fallback)

@@ -65,6 +65,10 @@ class Event(torch.Event):
             cls, torch.device(DEVICE_NAME, device_index(device)), enable_timing=enable_timing, blocking=blocking
         )
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds between two recorded and reached timing events."""
+        return float(_torch.elapsed_time(self, end_event))
+
 
 def _ours(stream: torch.Stream) -> Stream:
     return Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type)

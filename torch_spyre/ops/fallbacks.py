@@ -28,7 +28,7 @@ def announce(operator: str, mode: str) -> None:
         f"{operator} is falling back to cpu: its operands are copied to the host and its results back "
         "(torch.spyre.fallback_stats() counts it; TORCH_SPYRE_FALLBACK=error makes this an error, =silent hides it)",
         FallbackWarning,
-        stacklevel=2,
+        stacklevel=3,  # the user's line: two frames of ours lie between
     )
 
 
