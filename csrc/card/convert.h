@@ -50,8 +50,13 @@ constexpr int kCodecCount = static_cast<int>(Codec::None);
 Codec codec_of(DType host);
 Codec codec_of(DeviceElement element);  // None where the format cannot hold the type
 
-Convert exact_conversion(Codec source, Codec target);   // every pair, through double or int64
-Convert vector_conversion(Codec source, Codec target);  // the hot pairs, same bits; nullptr for the others
-Convert conversion(Codec source, Codec target);         // the best there is
+Convert exact_conversion(Codec source, Codec target);  // every pair, through double or int64
+
+enum class Vectors : uint8_t { Baseline, Wide };  // what every host of this architecture has; x86-64-v3
+bool wide_vectors();                              // whether this host has the wide ones
+
+// The hot pairs, with the same bits; nullptr for the others.
+Convert vector_conversion(Codec source, Codec target, Vectors vectors);
+Convert conversion(Codec source, Codec target);  // the best there is for this host
 
 }  // namespace openspyre::convert

@@ -14,8 +14,7 @@ namespace {
 INLINE uint16_t sign16(uint16_t code) { return code & 0x8000; }
 INLINE uint16_t magnitude16(uint16_t code) { return code & 0x7FFF; }
 
-// --- kernels without special cases: one element at a time
-// ---------------------------------------------------------------
+// --- kernels without special cases: one element at a time ---
 struct Bf16ToSen169 {
   using Source = uint16_t;
   using Target = uint16_t;
@@ -95,8 +94,7 @@ INLINE size_t each(const void* source, void* target, size_t n) {
   return n;
 }
 
-// --- kernels with a rare case: a block that contains one takes the slower, complete loop
-// ----------------------------------
+// --- kernels with a rare case: a block that contains one takes the slower, complete loop ---
 struct Fp16ToSen169 {
   INLINE static bool rare(uint16_t code) { return static_cast<uint16_t>(magnitude16(code) - 1) < 0x3FF; }  // subnormal
   INLINE static uint16_t usual(uint16_t code) {
@@ -180,23 +178,16 @@ INLINE size_t narrow(const void* source, void* target, size_t n) {
   return n;
 }
 
-// --- one copy per instruction set
-// ----------------------------------------------------------------------------------------
+// --- one copy per instruction set ---
 #if defined(__x86_64__)
 #define WIDE [[gnu::target("arch=x86-64-v3")]]
-bool wide_host() {
-  static const bool answer = __builtin_cpu_supports("x86-64-v3") != 0;
-  return answer;
-}
 #else
 #define WIDE
-bool wide_host() { return false; }
 #endif
 
-#define CONVERSION(name, body)                                                                            \
-  size_t name##_baseline(const void* source, void* target, size_t n) { return body(source, target, n); }  \
-  WIDE size_t name##_wide(const void* source, void* target, size_t n) { return body(source, target, n); } \
-  Convert name() { return wide_host() ? name##_wide : name##_baseline; }
+#define CONVERSION(name, body)                                                                           \
+  size_t name##_baseline(const void* source, void* target, size_t n) { return body(source, target, n); } \
+  WIDE size_t name##_wide(const void* source, void* target, size_t n) { return body(source, target, n); }
 
 CONVERSION(bf16_to_sen169, each<Bf16ToSen169>)
 CONVERSION(sen169_to_bf16, each<Sen169ToBf16>)
@@ -213,23 +204,33 @@ CONVERSION(int64_to_32, narrow)
 
 struct HotPair {
   Codec source, target;
-  Convert (*choose)();
+  Convert baseline, wide;
 };
 
+#define HOT_PAIR(source, target, name) {Codec::source, Codec::target, name##_baseline, name##_wide}
 constexpr HotPair kHotPairs[] = {
-    {Codec::Fp16, Codec::Sen169, fp16_to_sen169},       {Codec::Sen169Seen, Codec::Fp16, sen169_to_fp16},
-    {Codec::Bf16, Codec::Sen169, bf16_to_sen169},       {Codec::Sen169Seen, Codec::Bf16, sen169_to_bf16},
-    {Codec::Fp32, Codec::Sen169, fp32_to_sen169},       {Codec::Sen169Seen, Codec::Fp32, sen169_to_fp32},
-    {Codec::Bool8, Codec::BoolSen169, bool8_to_sen169}, {Codec::BoolSen169, Codec::Bool8, bool_sen169_to_8},
-    {Codec::Int64As64, Codec::Int64As32, int64_to_32},  {Codec::Int64As32, Codec::Int64As64, int32_to_64},
-    {Codec::UInt8As8, Codec::UInt8As32, uint8_to_32},   {Codec::UInt8As32, Codec::UInt8As8, uint8_from_32},
+    HOT_PAIR(Fp16, Sen169, fp16_to_sen169),       HOT_PAIR(Sen169Seen, Fp16, sen169_to_fp16),
+    HOT_PAIR(Bf16, Sen169, bf16_to_sen169),       HOT_PAIR(Sen169Seen, Bf16, sen169_to_bf16),
+    HOT_PAIR(Fp32, Sen169, fp32_to_sen169),       HOT_PAIR(Sen169Seen, Fp32, sen169_to_fp32),
+    HOT_PAIR(Bool8, BoolSen169, bool8_to_sen169), HOT_PAIR(BoolSen169, Bool8, bool_sen169_to_8),
+    HOT_PAIR(Int64As64, Int64As32, int64_to_32),  HOT_PAIR(Int64As32, Int64As64, int32_to_64),
+    HOT_PAIR(UInt8As8, UInt8As32, uint8_to_32),   HOT_PAIR(UInt8As32, UInt8As8, uint8_from_32),
 };
 
 }  // namespace
 
-Convert vector_conversion(Codec source, Codec target) {
+bool wide_vectors() {
+#if defined(__x86_64__)
+  static const bool answer = __builtin_cpu_supports("x86-64-v3") != 0;
+  return answer;
+#else
+  return false;
+#endif
+}
+
+Convert vector_conversion(Codec source, Codec target, Vectors vectors) {
   for (const HotPair& pair : kHotPairs) {
-    if (pair.source == source && pair.target == target) return pair.choose();
+    if (pair.source == source && pair.target == target) return vectors == Vectors::Wide ? pair.wide : pair.baseline;
   }
   return nullptr;
 }

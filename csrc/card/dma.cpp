@@ -151,8 +151,7 @@ std::vector<int64_t> dense_strides(std::span<const int64_t> size) {
   }
 }
 
-// --- card to card
-// ----------------------------------------------------------------------------------------------------------
+// --- card to card ---
 struct Range {
   int64_t begin, end;  // host offsets
 };

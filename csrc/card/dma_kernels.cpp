@@ -40,8 +40,7 @@ bool around(const Piece& piece, std::span<const Axis* const> inner, Body&& body)
   }
 }
 
-// --- rows
-// ----------------------------------------------------------------------------------------------------------------
+// --- rows ---
 struct Rows {
   Axis lane{1, 1, 1, 1};  // both sides contiguous
   Axis tile{1, 0, 0, 0};  // continues the lanes on the host
@@ -111,8 +110,7 @@ bool move_rows(const Transfer& t, const Rows& rows, int64_t host, int64_t device
   return true;
 }
 
-// --- transposed
-// ------------------------------------------------------------------------------------------------------------
+// --- transposed ---
 constexpr int64_t kSquare = 64;
 
 bool move_square(const Transfer& t, const Axis& lane, const Axis& unit, int64_t host, int64_t device, int64_t lanes,
@@ -152,8 +150,7 @@ bool move_transposed(const Transfer& t, const Axis& lane, const Axis& unit, int6
   return true;
 }
 
-// --- scattered
-// -------------------------------------------------------------------------------------------------------------
+// --- scattered ---
 constexpr size_t kBatch = 256;
 
 bool move_batch(const Transfer& t, std::span<const int64_t> host, std::span<const int64_t> device) {
