@@ -21,7 +21,9 @@ class Allocator {
   // The streams of a card as the allocator needs them.
   struct Streams {
     std::array<const Progress*, kStreamCount> progress;
-    std::function<void()> drain;  // waits until nothing submitted so far uses memory; does nothing inside a task
+    // Before giving up, without the lock: waits for work submitted so far (unless inside a task), and if it is the host
+    // that is short, has other cards return their cached pages.
+    std::function<void(bool host_is_short)> relieve;
   };
 
   Allocator(Card* card, int card_index, DeviceMemory& memory, Streams streams, const Configuration& configuration);
@@ -59,6 +61,7 @@ class Allocator {
   Chunk* find_room(size_t bytes, size_t requested, int64_t stream, Lock& lock);
   Chunk* carve(size_t bytes, int64_t stream, Shortage& shortage);
   Chunk* best_fit(size_t bytes, int64_t stream) const;
+  void make_way_for(uint64_t missing_bytes, size_t bytes);
   void split(Chunk& chunk, size_t bytes);
   void hand_out(Chunk& chunk, size_t requested, int64_t stream);
   [[noreturn]] void throw_out_of_memory(size_t requested, const Shortage& shortage);
@@ -100,6 +103,7 @@ class Allocator {
   uint64_t quick_bytes_ = 0;
   uint64_t fenced_chunks_ = 0;
   uint64_t next_trim_bytes_;
+  uint64_t high_water_bytes_ = 0;  // most handed out since the cache was emptied
   MemoryStatistics statistics_;
   std::deque<Chunk> chunks_;  // where chunks live; they never move
   std::vector<Chunk*> spare_;

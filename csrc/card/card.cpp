@@ -18,6 +18,8 @@ namespace {
 
 constexpr int kMaxCards = 8;
 
+void empty_other_caches(int index);
+
 class SoftwareCard final : public Card {
  public:
   SoftwareCard(int index, const Configuration& configuration)
@@ -104,8 +106,9 @@ class SoftwareCard final : public Card {
   Allocator::Streams allocator_streams() {
     Allocator::Streams streams;
     for (int64_t id = 0; id < kStreamCount; ++id) streams.progress[static_cast<size_t>(id)] = &executors_.progress(id);
-    streams.drain = [this] {
+    streams.relieve = [this](bool host_is_short) {
       if (!Executors::inside_task()) executors_.wait_all_quietly();
+      if (host_is_short) empty_other_caches(index_);
     };
     return streams;
   }
@@ -121,6 +124,12 @@ std::mutex setup_mutex;
 Configuration current_configuration;
 std::array<std::atomic<SoftwareCard*>, kMaxCards> started_cards{};
 std::atomic<bool> any_started{false};
+
+void empty_other_caches(int index) {
+  for (int other = 0; other < kMaxCards; ++other)
+    if (SoftwareCard* started = started_cards[static_cast<size_t>(other)].load(); started && other != index)
+      started->empty_cache();
+}
 
 void stop_at_exit() {
   if (forked_child) return;
@@ -153,7 +162,7 @@ void configure(const Configuration& wanted) {
          "cannot change the configuration: a card is already in use; configure before first use");
   check(wanted.cards >= 0 && wanted.cards <= kMaxCards, "cards", std::to_string(wanted.cards), "0 to 8");
   check(wanted.threads >= 0 && wanted.threads <= 1024, "threads", std::to_string(wanted.threads), "0 to 1024");
-  check(wanted.memory_bytes >= kGranuleBytes && wanted.memory_bytes <= (1ull << 44), "memory_bytes",
+  check(wanted.memory_bytes >= kRegionBytes && wanted.memory_bytes <= (1ull << 44), "memory_bytes",
         std::to_string(wanted.memory_bytes), "2 MiB to 16 TiB");
   check(wanted.cache_watermark >= 0 && wanted.cache_watermark <= 1, "cache_watermark",
         std::to_string(wanted.cache_watermark), "0 to 1");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -34,10 +35,12 @@ class Executors {
 
   void shut_down();  // queued work is abandoned, running work is waited for, for a while
 
-  static bool inside_task();
+  static const char* current_task();  // name of the task this thread runs, or nullptr
+  static bool inside_task() { return current_task() != nullptr; }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  static constexpr auto kSpin = std::chrono::microseconds(40);
 
   // All called with the lock held; those that take it may release it for a while.
   Entry& append(StreamQueue& stream);

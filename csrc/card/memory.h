@@ -12,7 +12,10 @@
 
 namespace openspyre {
 
-constexpr uint64_t kGranuleBytes = 2ull << 20;  // a huge page
+constexpr uint64_t kRegionBytes = 2ull << 20;  // a huge page: a fresh one is committed as a whole
+constexpr uint64_t kRegionGranules = 32;
+constexpr uint64_t kGranuleBytes =
+    kRegionBytes / kRegionGranules;  // pages go back, and come again, in these parts of it
 
 class DeviceMemory {
  public:
@@ -25,22 +28,27 @@ class DeviceMemory {
   uint64_t bytes() const { return bytes_; }
   std::byte* translate(Address address) const { return backing_ + (address - base_); }
 
+  uint64_t missing_bytes(Address address, uint64_t bytes) const;  // what commit() would take from the host
   // Commits what is not yet committed of the range; false, with nothing changed, if the host cannot back it.
   bool commit(Address address, uint64_t bytes, HostShortage& shortage);
-  void release_inside(Address address, uint64_t bytes);  // granules wholly inside the range go back to the host
+  // Granules wholly inside the range go back to the host, from the end on, until `enough_bytes` have gone.
+  void release_inside(Address address, uint64_t bytes, uint64_t enough_bytes);
   uint64_t committed_bytes() const { return committed_granules_.load(std::memory_order_relaxed) * kGranuleBytes; }
   uint64_t resident_bytes() const;  // touched pages of committed granules
 
  private:
-  bool committed(uint64_t granule) const { return commits_[granule].load(std::memory_order_relaxed); }
-  template <typename Visit>
-  void for_each_committed_run(uint64_t first, uint64_t end, Visit&& visit) const;
+  bool committed(uint64_t granule) const {
+    return commits_[granule / kRegionGranules].load(std::memory_order_relaxed) >> granule % kRegionGranules & 1;
+  }
+  uint32_t missing_granules(uint64_t region, uint64_t first, uint64_t last) const;
+  void release_run(uint64_t first, uint64_t end);
 
   uint64_t bytes_, mapped_bytes_, host_reserve_bytes_;
   Address base_;
   std::byte* backing_;
-  std::unique_ptr<std::atomic<bool>[]> commits_;  // atomic: other cards' budgets read it
+  std::unique_ptr<std::atomic<uint32_t>[]> commits_;  // a bit per granule; atomic: the budget reads it without our lock
   std::atomic<uint64_t> committed_granules_{0};
+  uint64_t top_granule_ = 0;  // nothing was ever committed from here on
 };
 
 }  // namespace openspyre
