@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from math import gcd, prod
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -38,13 +38,13 @@ class Group:
     digits: tuple[Digit, ...]
 
     def covers_extent(self) -> bool:
-        """Whether every coordinate has a place: mixed-radix digits that end in units and never overflow."""
-        if self.extent == 1:
-            return True
-        if not self.digits or self.digits[-1].step != 1:
-            return False
-        reach = [self.extent, *(digit.step for digit in self.digits[:-1])]
-        return all((x - 1) // d.step < d.count for x, d in zip(reach, self.digits, strict=True))
+        """Whether every coordinate has a place: mixed-radix digits that never overflow and end in units."""
+        reach = self.extent
+        for digit in self.digits:
+            if (reach - 1) // digit.step >= digit.count:
+                return False
+            reach = min(reach, digit.step)
+        return reach == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +127,19 @@ def address(
     device_strides = row_major(device_size)
     replicas = tuple(j for j, (n, s) in enumerate(zip(device_size, stride_map, strict=True)) if s == 0 and n > 1)
     elements = host_elements(host_size, host_stride)
-    groups: list[Group] = []
+    groups: list[Group] | None = []
     if elements:
-        if 0 in device_size:
-            raise _misfit(device_size, stride_map, host_size, host_stride)
+        dims = _host_dims(host_size, host_stride)
         digits = [(s, n, j) for j, (n, s) in enumerate(zip(device_size, stride_map, strict=True)) if s > 0 and n > 1]
         digits.sort(key=lambda digit: -digit[0])
-        groups = _group(_host_dims(host_size, host_stride), digits, device_strides)
-    if not all(group.covers_extent() for group in groups):
-        raise _misfit(device_size, stride_map, host_size, host_stride)
-    return Addressing(device_size, device_strides, tuple(groups), replicas, elements)
+        groups = _group(dims, digits, device_strides)
+        if groups is None:
+            # A tile index padded beyond its stick dim has a stride that looks like another dim's: it is always 0.
+            tile_index = max(len(device_size) - 3, 0)
+            groups = _group(dims, [digit for digit in digits if digit[2] != tile_index], device_strides)
+        if groups is None or 0 in device_size:
+            raise _misfit(device_size, stride_map, host_size, host_stride)
+    return Addressing(device_size, device_strides, tuple(groups or ()), replicas, elements)
 
 
 def _misfit(
@@ -157,29 +160,28 @@ def _host_dims(size: tuple[int, ...], stride: tuple[int, ...]) -> list[_HostDim]
     return sorted(moving, key=lambda dim: (-dim.stride, -dim.size))
 
 
-def _group(dims: list[_HostDim], digits: list[tuple[int, int, int]], strides: tuple[int, ...]) -> list[Group]:
-    """Closes a group as soon as its own digits hold it and the smaller dims stay below its base stride."""
+def _group(dims: list[_HostDim], digits: list[tuple[int, int, int]], strides: tuple[int, ...]) -> list[Group] | None:
+    """Closes a group once its own digits hold it and smaller dims stay below its stride; None if one never closes."""
     groups: list[Group] = []
     members: list[_HostDim] = []
     for position, here in enumerate(dims):
         members.append(here)
         smaller = dims[position + 1 :]
-        if not smaller:
-            base = gcd(*(dim.stride for dim in members), *(stride for stride, _, _ in digits))
-            groups.append(_close(base, members, digits, strides))
-        elif sum(dim.reach for dim in smaller) < here.stride:
-            own = [digit for digit in digits if digit[0] >= here.stride]
-            if any(dim.stride % here.stride for dim in members) or any(digit[0] % here.stride for digit in own):
-                continue
-            group = _close(here.stride, members, own, strides)
-            if group.covers_extent():
-                groups.append(group)
-                members = []
-                digits = digits[len(own) :]
-    return groups
+        if sum(dim.reach for dim in smaller) >= here.stride:
+            continue
+        own = [digit for digit in digits if not smaller or digit[0] >= here.stride]
+        group = _close(members, own, strides)
+        if group is not None and group.covers_extent():
+            groups.append(group)
+            members = []
+            digits = digits[len(own) :]
+    return None if members else groups
 
 
-def _close(base: int, members: list[_HostDim], digits: list[tuple[int, int, int]], strides: tuple[int, ...]) -> Group:
+def _close(members: list[_HostDim], digits: list[tuple[int, int, int]], strides: tuple[int, ...]) -> Group | None:
+    base = members[-1].stride
+    if any(dim.stride % base for dim in members) or any(stride % base for stride, _, _ in digits):
+        return None
     return Group(
         base,
         1 + sum(dim.reach for dim in members) // base,

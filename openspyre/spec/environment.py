@@ -61,9 +61,7 @@ class Settings:
     fallback: str = switch(
         "TORCH_SPYRE_FALLBACK", "warn", choice("warn", "error", "silent"), "what an operator without a kernel does"
     )
-    downcast_warning: bool = switch(
-        "TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32 on the card"
-    )
+    downcast_warning: bool = switch("TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32")
     sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
     debug: bool = switch("TORCH_SPYRE_DEBUG", False, BOOL, "deprecated: all spyre loggers at DEBUG")
     logs: str = switch("OPENSPYRE_LOGS", "", TEXT, "log levels, as in TORCH_LOGS, without torch")

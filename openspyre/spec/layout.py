@@ -113,6 +113,8 @@ class SpyreTensorLayout:
 
     def addressing(self, host_size: Sequence[int], host_stride: Sequence[int] | None = None) -> Addressing:
         """Where each element of a host shape lies; InvalidLayout if one has no place here."""
+        if self._device_size[-1] != self.elems_per_stick():
+            raise InvalidLayout(f"{self} holds no tensor: its last dim, the stick, must be {self.elems_per_stick()}")
         size = _integers("host_size", host_size)
         stride = row_major(size) if host_stride is None else _integers("host_stride", host_stride)
         return address(self._device_size, self._stride_map, size, stride)

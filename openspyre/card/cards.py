@@ -1,0 +1,68 @@
+"""The process-wide set of cards: configured once, started on first use."""
+
+import threading
+
+from openspyre.card import _card
+from openspyre.spec.environment import Settings
+
+_lock = threading.Lock()
+_configured: Settings | None = None
+
+
+def configure(settings: Settings | None = None) -> Settings:
+    """Fixes what the cards of this process are; by default as the environment says.
+
+    The same settings again are fine at any time; others only as long as no card is in use.
+    """
+    global _configured
+    settings = Settings.read() if settings is None else settings
+    with _lock:
+        if settings != _configured:
+            _apply(settings)
+            _configured = settings
+    return settings
+
+
+def _apply(settings: Settings) -> None:
+    _card.configure(
+        cards=len(settings.visible_cards()),
+        threads=settings.threads,
+        memory_bytes=settings.card_memory_bytes,
+        host_reserve_bytes=settings.host_reserve_mib << 20,
+        cache_watermark=settings.cache_watermark,
+        sanitize=settings.sanitize,
+    )
+
+
+def settings_in_force() -> Settings:
+    """What the cards were configured with; configures them now if nobody has."""
+    return _configured if _configured is not None else configure()
+
+
+def count() -> int:
+    """Cards this process sees. Starts none of them."""
+    settings_in_force()
+    return _card.card_count()
+
+
+def get(index: int | None = None) -> _card.Card:
+    """A card, started if it was not; the default one (LOCAL_RANK, or 0) without an index. InvalidDevice, BadFork."""
+    settings = settings_in_force()
+    return _card.card(settings.default_card if index is None else index)
+
+
+def synchronize() -> None:
+    """Waits for all work of all cards that were started."""
+    if _card.cards_started():
+        _card.synchronize_all()
+
+
+def worker_threads() -> int:
+    """Host threads that execute the cores."""
+    settings_in_force()
+    return _card.worker_threads()
+
+
+def host_memory_bytes() -> tuple[int, int]:
+    """Total and available memory of the host, its cgroup's limit considered."""
+    return _card.host_memory()
