@@ -1,0 +1,179 @@
+// Waist 2: what a card executes. A program is a list of steps; a step is an affine loop nest over device memory, cut into slices
+// for the cores. Everything is decided here except addresses and scalars, which a launch supplies.
+// Twin of openspyre/program/model.py, from which programs are built.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "card.h"
+#include "formats.h"
+#include "layout.h"
+
+namespace openspyre {
+
+constexpr int kMaxLoops = 10;
+constexpr int kMaxOperands = 8;
+
+// A loop of a step, outermost first. `split` core slices of equal extent; the product of all splits is the number of cores used.
+struct Loop {
+  int64_t extent = 1;
+  int32_t split = 1;
+  bool reduced = false;  // no output depends on it
+};
+
+// Where an operand's values come from. Memory address of a lane block at loop indices i:
+//   symbol's address + (offset + sum_k i[k] * stride[k]) elements.
+// Vector: the block's L lanes are L / e sticks of e elements (e = elems_per_stick of the format), `tile_stride` elements apart.
+// Splat: the one value at lane 0 serves all lanes. Iota: value = offset + sum_k i[k] * stride[k] + lane * tile_stride (int32).
+// Scalar: launch scalar number `symbol`, 32 bits already in the register's representation.
+enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
+
+struct Operand {
+  OperandKind kind = OperandKind::Vector;
+  int32_t symbol = 0;
+  int64_t offset = 0;
+  std::vector<int64_t> stride;  // one per loop
+  int64_t tile_stride = 0;
+  DeviceElement element{DType::Float16, DataFormat::SEN169_FP16};
+};
+
+// Lanes: the innermost dimension, walked in blocks of `lanes` elements. If block_loop >= 0, that loop counts the blocks and the
+// last block has extent - lanes * (blocks - 1) valid lanes; padding lanes are computed but never stored, unless the
+// output operand's padding may be overwritten (store_padding), and never take part in a reduction.
+struct LaneBlock {
+  int32_t lanes = 64;
+  int64_t extent = 64;
+  int32_t block_loop = -1;
+  bool reduced = false;
+  bool store_padding = false;
+};
+
+// --- vector code ------------------------------------------------------------------------------------------------------
+// Registers hold 32 bits per lane: an fp32 value, or an int32 (integers and, as 0/1, predicates). Register r < inputs.size() is
+// preloaded with input r, converted from its format (16-bit floats, fp8 and bool to fp32 with NINF as +-inf; ints to int32).
+// The last written register(s) named in Step::results are stored, converted to the output's format (rounded once, N1/N3/N8).
+enum class Op : uint8_t {
+  // fp32, correctly rounded
+  Add, Sub, Mul, Div, Fma, Sqrt, Neg, Abs, Min, Max,  // Min/Max: NaN if either is NaN (as torch.minimum)
+  Floor, Ceil, Round, Trunc,                          // Round: half to even
+  Rsqrt, Reciprocal,                                  // 1/sqrt(x) and 1/x, within 1 ulp of the correctly rounded value
+  // fp32 functions (N7): own code, explicit FMAs, at most 2 ulp
+  Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sin, Cos, Tan, Tanh, Sinh, Cosh, Asin, Acos, Atan, Atan2, Erf, Erfc, Sigmoid, Pow, Fmod,
+  // comparisons of fp32 and int32 -> 0/1; IsNan, IsInf, SignBit of fp32
+  LtF, LeF, EqF, NeF, LtI, LeI, EqI, NeI, IsNan, IsInf, SignBit,
+  // a ? b : c on any 32 bits
+  Select,
+  // int32, wrapping; DivI/ModI floor, TDivI/TModI truncate (division by zero gives 0)
+  AddI, SubI, MulI, DivI, ModI, TDivI, TModI, NegI, AbsI, MinI, MaxI, And, Or, Xor, Not, Shl, Shr,
+  // conversions
+  FloatToInt,   // N8: truncate, saturate, NaN -> 0
+  IntToFloat,   // nearest even
+  FloatToBool,  // nonzero -> 1 (NaN is true)
+  IntToBool,
+  BoolToFloat,  // 0/1 -> 0.0f/1.0f
+  RoundSen169,  // to the SEN169 grid and back: rounding inside a fused chain
+  Copy,
+};
+constexpr int kOpCount = static_cast<int>(Op::Copy) + 1;
+const char* name(Op op);   // "add", "fma", ...
+int arity(Op op);
+
+struct Instruction {
+  Op op;
+  uint8_t target;
+  uint8_t a = 0, b = 0, c = 0;
+};
+constexpr int kMaxRegisters = 32;
+
+struct VectorCode {
+  std::vector<Instruction> instructions;
+  std::vector<uint8_t> results;  // register of each output
+};
+
+// --- steps ------------------------------------------------------------------------------------------------------------
+enum class StepKind : uint8_t {
+  Map,       // code over inputs, stored to outputs
+  Reduce,    // `code` maps inputs to one register, `combine` folds it over the reduced loops and lanes, `finish` maps the total
+  Rows,      // normalisations: stages of map and reduce over one row, fp32 in between (softmax, norms)
+  Contract,  // outputs[0][.., n] = sum_k inputs[0][.., k] * inputs[1][.., k, n]
+  Relayout,  // elements from one view to another, any layouts (DMA's copy_across)
+  Gather,    // rows of a table by an index tensor
+  Scatter,   // the reverse: set or add
+};
+
+enum class Combine : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
+
+// One stage of a Rows step. Row registers hold a whole row in fp32; row scalars hold one value per row.
+struct RowStage {
+  enum class Kind : uint8_t { Map, Reduce } kind;
+  std::vector<uint8_t> rows;     // Map: row registers (or row scalars, 128 + s) fed to the code as r0, r1, ...; Reduce: one row
+  VectorCode code;               // Map; for Reduce the finish code applied to the total (may be empty)
+  Combine combine = Combine::Sum;
+  uint8_t target = 0;            // row register (Map) or row scalar (Reduce)
+};
+
+struct Step {
+  std::string name;
+  StepKind kind = StepKind::Map;
+  std::vector<Loop> loops;
+  LaneBlock lane;
+  std::vector<Operand> inputs, outputs;
+  VectorCode code, finish;
+  Combine combine = Combine::Sum;
+  std::vector<RowStage> stages;    // Rows: row registers 0..inputs-1 are the inputs, the last stage's target is stored
+
+  // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is read as
+  // Vector along k, B as Vector along n with one row per k: strides of B per k element in `b_k_stride`.
+  int64_t k_extent = 0;
+  int32_t k_lanes = 64;
+  int64_t b_k_stride = 0;
+
+  // Relayout: views in host coordinates of the two buffers, resolved against the launch's addresses.
+  struct View {
+    ShapePtr shape;
+    DType dtype;
+    int64_t offset;  // host elements; the launch adds the symbol's own
+    std::vector<int64_t> size, stride;
+  };
+  std::vector<View> views;  // source, target
+
+  // Gather/Scatter: inputs[0] is the table (Vector), inputs[1] the index (one value per point of the index loops, int32);
+  // the index counts steps of `index_stride` elements in the table, 0 <= index < index_bound.
+  int64_t index_stride = 0;
+  int64_t index_bound = 0;
+  bool accumulate = false;
+};
+
+struct Program {
+  std::string name;
+  int32_t symbols = 0;  // addresses a launch supplies
+  int32_t scalars = 0;
+  std::vector<Step> steps;
+  int cores() const;  // most that any step uses
+};
+
+// What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of the symbol
+// (whole sticks), `host_offsets` host elements added to views of relayouts.
+struct LaunchArguments {
+  std::span<const Address> addresses;
+  std::span<const int64_t> offsets;
+  std::span<const int64_t> host_offsets;
+  std::span<const uint32_t> scalars;
+};
+
+// Checks what can be checked without addresses and prepares the program for execution (dims merged, kernels chosen).
+// InvalidArgument lists every problem.
+class PreparedProgram {
+ public:
+  virtual ~PreparedProgram() = default;
+  virtual const Program& program() const = 0;
+  // Runs in the calling thread and the worker pool; call it from a stream's task.
+  virtual void run(Card& card, const LaunchArguments& arguments) const = 0;
+};
+std::shared_ptr<const PreparedProgram> prepare(Program program);
+
+}  // namespace openspyre
