@@ -1,0 +1,1 @@
+"""The `openspyre` command: one module per subcommand."""

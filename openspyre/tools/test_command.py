@@ -1,0 +1,103 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from openspyre.tools import doctor, host
+from openspyre.tools.command import main
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["doctor", "--help"]):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 0
+        assert "example: openspyre doctor --json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["operate"], ["doctor", "--loud"]])
+def test_a_command_line_that_makes_no_sense_exits_with_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+
+
+def test_a_healthy_machine_gets_a_clean_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["problems"] == []
+    assert report["self_test"]["passed"] is True
+    assert report["software"]["python"].startswith("3.")
+    assert report["cards"]["count"] == len(report["cards"]["physical_indices"]) >= 1
+    assert report["cards"]["threads"] >= 1
+    by_variable = {row["variable"]: row for row in report["switches"]}
+    assert by_variable["SENCORES"]["value"] == 32
+    assert by_variable["DTLOG_LEVEL"]["has_effect"] is False
+
+
+def test_the_text_report_names_every_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    for expected in ("software", "host", "cards", "limits", "switches", "self test", "no problems found"):
+        assert f"\n{expected}" in "\n" + text
+    assert "accepted, no effect here" in text
+    assert "2 MiB" in text
+
+
+def run_doctor(*arguments: str, **environ: str) -> tuple[int, str]:
+    run = subprocess.run(
+        [sys.executable, "-m", "openspyre.tools.command", "doctor", *arguments],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path)} | environ,
+        check=False,
+    )
+    assert run.stderr == ""
+    return run.returncode, run.stdout
+
+
+def test_a_nonsense_switch_is_a_problem_and_not_a_crash() -> None:
+    code, text = run_doctor(OPENSPYRE_CARDS="many")
+    assert code == 1
+    assert "OPENSPYRE_CARDS='many' is not valid" in text
+
+
+def test_switches_of_the_environment_are_in_force_and_marked() -> None:
+    code, text = run_doctor("--json", OPENSPYRE_CARDS="3", SPYRE_DEVICES="2,1", OPENSPYRE_CARD_MEMORY_GIB="1")
+    report = json.loads(text)
+    assert code == 0
+    assert report["cards"]["count"] == 2
+    assert report["cards"]["physical_indices"] == [2, 1]
+    assert report["cards"]["memory_bytes_each"] == 1 << 30
+    assert {r["variable"] for r in report["switches"] if r["source"] == "environment"} == {
+        "OPENSPYRE_CARDS",
+        "SPYRE_DEVICES",
+        "OPENSPYRE_CARD_MEMORY_GIB",
+    }
+
+
+def test_a_machine_without_cards_is_no_problem() -> None:
+    code, text = run_doctor("--json", OPENSPYRE_CARDS="0")
+    assert code == 0
+    assert json.loads(text)["cards"]["count"] == 0
+
+
+def test_a_failed_self_test_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_self_test", lambda: {"passed": False})
+    assert any("differs from what was written" in problem for problem in doctor.examine()["problems"])
+
+
+def test_torch_is_reported_without_being_imported() -> None:
+    program = (
+        "import sys; from openspyre.tools.command import main; main(['doctor']); assert 'torch' not in sys.modules"
+    )
+    environ = {"PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environ, check=True, capture_output=True)
+
+
+def test_a_machine_without_cpuinfo_still_has_a_processor() -> None:
+    facts = host.processor(Path("/nowhere/cpuinfo"))
+    assert facts["simd"] == []
+    assert facts["model"]

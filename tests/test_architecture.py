@@ -1,0 +1,200 @@
+"""The rooms of the house: who may import whom, what no module is called, how long a file gets.
+
+Reads sources only; imports inside functions count like all others.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# A room may import itself and these; torch_spyre and tools may import all of openspyre.
+OPENSPYRE_ROOMS = {
+    "spec": set(),
+    "artifact": {"spec"},
+    "program": {"spec"},
+    "compiler": {"artifact", "spec"},
+    "backend": {"artifact", "program", "spec"},
+    "card": {"program", "spec"},
+}
+ALL_ROOMS = {*OPENSPYRE_ROOMS, "tools"}
+ALLOWED = OPENSPYRE_ROOMS | {"tools": ALL_ROOMS, "torch_spyre": ALL_ROOMS}
+OUTSIDE_OF_OPENSPYRE = {"numpy"}
+OUTSIDE_OF_TESTS = {"pytest", "hypothesis"}
+
+FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "temp"}
+MAX_LINES = 500
+LONG_FILES: dict[str, str] = {}  # path -> why it may be longer
+PRIVATE_TORCH: dict[tuple[str, str], str] = {}  # (path, symbol) -> why it does not stand in torch_seams.py
+
+
+def files(*roots: str, suffixes: tuple[str, ...] = (".py",)) -> list[Path]:
+    found = [path for root in roots for path in (ROOT / root).rglob("*") if path.suffix in suffixes]
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
+    """Full names of everything imported; `from a import b` gives a.b, since b may be a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*parents, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and _called_name(node) in ("import_module", "__import__", "importorskip"):
+            yield from (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
+
+
+def _called_name(call: ast.Call) -> str:
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def room_of(module: str) -> str | None:
+    """The room a dotted name lies in; None for what is not ours."""
+    parts = module.split(".")
+    if parts[0] == "torch_spyre":
+        return "torch_spyre"
+    return parts[1] if parts[0] == "openspyre" and len(parts) > 1 else None
+
+
+def package_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).parent.parts)
+
+
+def wrong_imports(source: str, package: str, *, is_test: bool = False) -> list[str]:
+    """What a file of this package imports against the table."""
+    home = room_of(package)
+    wrong = []
+    for module in imports_of(ast.parse(source), package):
+        top, target = module.split(".")[0], room_of(module)
+        if top in ("openspyre", "torch_spyre"):
+            in_reach = {home} | ALLOWED.get(home or "", set())
+            if target is not None and target not in in_reach:
+                wrong.append(module)
+        elif package.startswith("openspyre") and top not in sys.stdlib_module_names:
+            outside = OUTSIDE_OF_OPENSPYRE | (OUTSIDE_OF_TESTS if is_test else set())
+            if top not in outside:
+                wrong.append(module)
+    return wrong
+
+
+def private_torch_symbols(source: str) -> set[str]:
+    """Chains from torch through a name with a leading underscore, and imports of such names."""
+    found = set()
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            chain = _chain(node)
+            if chain[:1] == ["torch"] and any(map(_is_private, chain)):
+                found.add(".".join(chain))
+    found.update(m for m in imports_of(tree, "") if m.split(".")[0] == "torch" and any(map(_is_private, m.split("."))))
+    # a.b.c contains a.b: report the shortest chain that shows the private name
+    return {symbol for symbol in found if not any(symbol.startswith(other + ".") for other in found)}
+
+
+def _chain(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        inner = _chain(node.value)
+        return [*inner, node.attr] if inner else []
+    return []
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def test_every_folder_of_openspyre_is_a_room() -> None:
+    folders = {path.relative_to(ROOT / "openspyre").parts[0] for path in files("openspyre") if len(path.parts) > 0}
+    assert {name for name in folders if not name.endswith(".py")} <= ALL_ROOMS
+
+
+@pytest.mark.parametrize("path", files("openspyre", "torch_spyre"), ids=shown)
+def test_imports_follow_the_table(path: Path) -> None:
+    is_test = path.name.startswith("test_") or path.name == "conftest.py"
+    assert wrong_imports(path.read_text(), package_of(path), is_test=is_test) == []
+
+
+@pytest.mark.parametrize("path", files("torch_spyre"), ids=shown)
+def test_private_torch_symbols_stand_in_torch_seams_alone(path: Path) -> None:
+    if shown(path) == "torch_spyre/torch_seams.py":
+        return
+    symbols = {s for s in private_torch_symbols(path.read_text()) if (shown(path), s) not in PRIVATE_TORCH}
+    assert symbols == set(), "move each to torch_spyre/torch_seams.py, with its reason"
+
+
+def test_names_say_what_a_module_is() -> None:
+    sources = files(
+        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".pyi", ".cpp", ".h")
+    )
+    parts = {(shown(path), part) for path in sources for part in (*path.relative_to(ROOT).parent.parts, path.stem)}
+    assert sorted(name for name, part in parts if part in FORBIDDEN_NAMES or part.endswith("_v2")) == []
+
+
+def test_no_file_outgrows_its_reader() -> None:
+    sources = files("openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".cpp", ".h"))
+    lengths = {shown(path): len(path.read_text().splitlines()) for path in sources}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in LONG_FILES} == {}
+    assert [name for name in LONG_FILES if lengths.get(name, 0) <= MAX_LINES] == [], "no longer needs its exception"
+
+
+def test_the_card_includes_neither_torch_nor_python() -> None:
+    foreign = ("torch/", "c10/", "ATen/", "pybind11/", "Python.h")
+    wrong = [
+        f"{shown(path)}: {line}"
+        for path in files("csrc/card", suffixes=(".cpp", ".h"))
+        for line in path.read_text().splitlines()
+        if line.startswith("#include") and any(name in line for name in foreign)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("package", "source", "wrong"),
+    [
+        ("openspyre.spec", "import torch", ["torch"]),
+        ("openspyre.spec", "def f():\n    from openspyre.card import get", ["openspyre.card.get"]),
+        ("openspyre.spec", "from openspyre import card", ["openspyre.card"]),
+        ("openspyre.spec", "from ..card import get", ["openspyre.card.get"]),
+        ("openspyre.spec", "import importlib\nimportlib.import_module('openspyre.card')", ["openspyre.card"]),
+        ("openspyre.compiler.passes", "import openspyre.backend", ["openspyre.backend"]),
+        ("openspyre.backend", "import openspyre.artifact, openspyre.program.text", []),
+        ("openspyre.card", "from openspyre.compiler import ir", ["openspyre.compiler.ir"]),
+        ("openspyre.card", "import torch_spyre", ["torch_spyre"]),
+        ("openspyre.card", "import scipy, numpy, json", ["scipy"]),
+        ("openspyre.card", "import pytest", ["pytest"]),
+        ("openspyre.tools", "from openspyre.backend import x\nfrom openspyre.card import y", []),
+        ("torch_spyre.device", "import torch, safetensors\nfrom openspyre.card import y", []),
+    ],
+)
+def test_the_import_check_itself_finds_what_it_should(package: str, source: str, wrong: list[str]) -> None:
+    assert wrong_imports(source, package) == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "symbols"),
+    [
+        ("import torch\ntorch._C._foo()", {"torch._C"}),
+        ("from torch._inductor import config", {"torch._inductor.config"}),
+        ("from torch.utils import _pytree", {"torch.utils._pytree"}),
+        ("import torch._dynamo as d", {"torch._dynamo"}),
+        ("import torch\ntorch.utils._pytree.tree_map", {"torch.utils._pytree"}),
+        ("import torch\ntorch.__version__; torch.nn.Module", set()),
+        ("x._C.y", set()),
+    ],
+)
+def test_the_private_symbol_check_itself_finds_what_it_should(source: str, symbols: set[str]) -> None:
+    assert private_torch_symbols(source) == symbols
