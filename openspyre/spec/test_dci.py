@@ -1,7 +1,6 @@
 """Worked examples of the documents, and the property that the loops put every element where the layout says."""
 
 import json
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -103,18 +102,20 @@ def test_json_has_the_documented_names() -> None:
 
 def moves(dci: DataConversionInfo) -> list[tuple[int, int]]:
     """(source, target) element of every move, by running the loops."""
-    moved = []
+    moved: list[tuple[int, int]] = []
     for info in dci.stride_infos:
-        for index in product(*map(range, info.size)):
-            source = info.offset_src + int(np.dot(index, info.stride_src))
-            moved.append((source, info.offset_dst + int(np.dot(index, info.stride_dst))))
+        indices = np.indices(info.size).reshape(len(info.size), -1)
+        sources = info.offset_src + np.array(info.stride_src) @ indices
+        targets = info.offset_dst + np.array(info.stride_dst) @ indices
+        moved += zip(sources.tolist(), targets.tolist(), strict=True)
     return moved
 
 
 @given(tiled())
 def test_the_loops_move_every_element_once_to_where_the_layout_says(case: TiledCase) -> None:
     layout, size, stride = case
-    expected = {offset: layout.device_offset(offset, size, stride) for offset in host_offsets(size, stride)}
+    offsets = host_offsets(size, stride)
+    expected = dict(zip(offsets, layout.addressing(size, stride).device_offsets(offsets).tolist(), strict=True))
     moved = moves(describe_transfer(layout, "float16", size, stride))
     assert len(moved) == len(expected)
     assert dict(moved) == expected
@@ -126,7 +127,8 @@ def test_a_strided_cpu_tensor_reaches_the_same_places(case: TiledCase) -> None:
     cpu_stride = [3 * s for s in np.cumprod([1, *size[:-1]]).tolist()] if size else []
     dci = describe_transfer(layout, "float16", size, stride, cpu_stride=cpu_stride, cpu_offset=7, to_device=False)
     planned, actual = host_offsets(size, stride), host_offsets(size, cpu_stride)
-    expected = {layout.device_offset(p, size, stride): 7 + a for p, a in zip(planned, actual, strict=True)}
+    places = layout.addressing(size, stride).device_offsets(planned).tolist()
+    expected = {place: 7 + offset for place, offset in zip(places, actual, strict=True)}
     assert dict(moves(dci)) == expected
 
 

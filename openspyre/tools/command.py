@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from openspyre.spec.errors import SpyreError
-from openspyre.tools import doctor
+from openspyre.tools import doctor, switches
 from openspyre.tools.host import openspyre_version
 
-_SUBCOMMANDS = (doctor,)
+_SUBCOMMANDS = (doctor, switches)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,10 +1,12 @@
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from openspyre.spec.environment import Settings, switch_of
 from openspyre.tools import doctor, host
 from openspyre.tools.command import main
 
@@ -15,6 +17,19 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert exit_.value.code == 0
         assert "example: openspyre doctor --json" in capsys.readouterr().out
+
+
+def test_the_switch_table_lists_every_variable_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["switches", "--markdown"]) == 0
+    header, rule, *rows = capsys.readouterr().out.splitlines()
+    assert header.count("|") == rule.count("|") == 5
+    assert all(row.count("|") == 5 for row in rows)
+    variables = [row.split("`")[1] for row in rows]
+    assert variables == [switch_of(field).variable for field in fields(Settings)]
+    assert main(["switches"]) == 0
+    text = capsys.readouterr().out
+    assert "SENCORES (default 32)\n    cores that work is planned for; accepts a whole number from 1 to 32\n" in text
+    assert "/" not in text.split("OPENSPYRE_CACHE_DIR")[1].splitlines()[0]
 
 
 @pytest.mark.parametrize("arguments", [[], ["operate"], ["doctor", "--loud"]])
