@@ -23,10 +23,11 @@ column = y[:, 3]
 column += 1
 print(f"a view is a view: y[0, 3] went from {x[0, 3]:.3f} to {y[0, 3].item():.3f}\n")
 
-model = torch.nn.Sequential(torch.nn.Linear(70, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).half().to("spyre")
+model = torch.nn.Sequential(torch.nn.Linear(70, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10)).to("spyre")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+inputs = y.float()
 for step in range(3):
-    loss = model(y).float().pow(2).mean()
+    loss = model(inputs).pow(2).mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
