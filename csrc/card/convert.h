@@ -53,7 +53,7 @@ Codec codec_of(DeviceElement element);  // None where the format cannot hold the
 Convert exact_conversion(Codec source, Codec target);  // every pair, through double or int64
 
 enum class Vectors : uint8_t { Baseline, Wide };  // what every host of this architecture has; x86-64-v3
-bool wide_vectors();                              // whether this host has the wide ones
+Vectors best_vectors();                           // the widest this host has
 
 // The hot pairs, with the same bits; nullptr for the others.
 Convert vector_conversion(Codec source, Codec target, Vectors vectors);

@@ -100,7 +100,7 @@ Codec codec_of(DType host) {
 
 Convert conversion(Codec source, Codec target) {
   if (source == Codec::None || target == Codec::None) return nullptr;
-  const Convert fast = vector_conversion(source, target, wide_vectors() ? Vectors::Wide : Vectors::Baseline);
+  const Convert fast = vector_conversion(source, target, best_vectors());
   return fast != nullptr ? fast : exact_conversion(source, target);
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 using dma::Axis;
 using dma::Piece;
+using dma::Run;
 using dma::Transfer;
 
 constexpr int64_t kTaskBytes = 256 << 10;      // both sides of a task fit the second-level cache
@@ -51,17 +52,35 @@ std::string element_text(DeviceElement element) {
 
 DeviceElement element_of(const DeviceView& view) { return {view.dtype, view.shape->layout().format}; }
 
-// Shortens each piece to tasks of about kTaskBytes along its outermost loop, in the order of host memory, so that
-// pieces that share rows find them in the cache.
+// A long row, such as a 1-D tensor: by runs, and those by tiles, or by lanes if contiguous.
+void divide_row(const Piece& piece, int64_t limit, std::vector<Piece>& tasks) {
+  int64_t host = piece.host;
+  for (const Run& run : piece.row) {
+    const bool by_tiles = run.tiles > 1;
+    const int64_t unit = by_tiles ? run.lanes : 1, count = by_tiles ? run.tiles : run.lanes;
+    const int64_t length = std::max<int64_t>(1, limit / unit);
+    for (int64_t first = 0; first < count; first += length) {
+      const int64_t n = std::min(length, count - first);
+      Piece part = piece;
+      part.host = host + first * unit;
+      part.device += first * (by_tiles ? run.tile_stride : 1);
+      part.row = {by_tiles ? Run{run.lanes, n, run.device, run.tile_stride} : Run{n, 1, run.device, 0}};
+      tasks.push_back(std::move(part));
+    }
+    host += run.elements();
+  }
+}
+
+// Cuts a piece into tasks of about kTaskBytes along its outermost loops.
 void divide(const Piece& piece, int64_t itemsize, std::vector<Piece>& tasks) {
   const int64_t bytes = piece.elements() * itemsize;
-  if (bytes <= kTaskBytes || piece.axes.empty()) {
+  if (bytes <= kTaskBytes) {
     tasks.push_back(piece);
     return;
   }
+  if (piece.axes.empty()) return divide_row(piece, kTaskBytes / itemsize, tasks);
   const Axis axis = piece.axes.front();
-  const int64_t each = std::max<int64_t>(bytes / axis.count, axis.host * itemsize);
-  int64_t length = std::clamp<int64_t>(kTaskBytes / std::max<int64_t>(each, 1), 1, axis.count);
+  int64_t length = std::max<int64_t>(1, kTaskBytes / (bytes / axis.count));
   if (length > 64) length = length / 64 * 64;
   for (int64_t first = 0; first < axis.count; first += length) {
     Piece part = piece;
@@ -82,13 +101,12 @@ bool run(Transfer transfer, const std::vector<Piece>& pieces) {
   int64_t elements = 0;
   for (const Piece& piece : pieces) elements += piece.elements();
   const int64_t bytes = elements * std::max(transfer.host_itemsize, transfer.device_itemsize);
-  transfer.streaming = transfer.inbound && bytes >= kStreamingBytes;
+  transfer.streaming = bytes >= kStreamingBytes;
   if (bytes < kParallelBytes) {
     return std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) { return dma::move(transfer, piece); });
   }
   std::vector<Piece> tasks;
   for (const Piece& piece : pieces) divide(piece, transfer.host_itemsize, tasks);
-  std::stable_sort(tasks.begin(), tasks.end(), [](const Piece& a, const Piece& b) { return a.host < b.host; });
   std::atomic<bool> fits = true;
   parallel_for(tasks.size(), [&](size_t i) {
     if (!dma::move(transfer, tasks[i])) fits = false;

@@ -11,22 +11,21 @@
 namespace openspyre::dma {
 namespace {
 
-constexpr size_t kScratchBytes = 16 << 10;  // stays in the first-level cache next to what is read and written
-constexpr int64_t kRowsPerBlock = 8;
+constexpr int64_t kScratchBytes = 16 << 10;         // stays in the first-level cache next to what is read and written
+constexpr int64_t kFewestRows = 8, kMostRows = 64;  // of a block: enough neighbouring sticks for long writes
 
 // Calls body(host, device) for every combination of the loops except those in `inner`.
 template <typename Body>
 bool around(const Piece& piece, std::span<const Axis* const> inner, Body&& body) {
-  std::array<const Axis*, 64> loops;
-  std::array<int64_t, 64> index{};
-  size_t depth = 0;
+  std::vector<const Axis*> loops;
   for (const Axis& axis : piece.axes) {
-    if (std::find(inner.begin(), inner.end(), &axis) == inner.end()) loops[depth++] = &axis;
+    if (std::find(inner.begin(), inner.end(), &axis) == inner.end()) loops.push_back(&axis);
   }
+  std::vector<int64_t> index(loops.size(), 0);
   int64_t host = piece.host, device = piece.device;
   while (true) {
     if (!body(host, device)) return false;
-    size_t level = depth;
+    size_t level = loops.size();
     while (level > 0) {
       const Axis& axis = *loops[level - 1];
       host += axis.host;
@@ -41,74 +40,120 @@ bool around(const Piece& piece, std::span<const Axis* const> inner, Body&& body)
 }
 
 // --- rows ---
-struct Rows {
-  Axis lane{1, 1, 1, 1};  // both sides contiguous
-  Axis tile{1, 0, 0, 0};  // continues the lanes on the host
-  Axis row{1, 0, 0, 0};   // neighbouring sticks
+
+// A stretch of a row that goes through scratch memory at once: some tiles of some runs.
+struct Stretch {
+  int64_t host, elements;  // relative to the row
+  std::vector<Run> parts;
 };
 
-bool move_run(const Transfer& t, int64_t host, int64_t device, int64_t n) {
-  std::byte* host_at = t.host + host * t.host_itemsize;
-  std::byte* device_at = t.device + device * t.device_itemsize;
-  const auto count = static_cast<size_t>(n);
-  return (t.inbound ? t.convert(host_at, device_at, count) : t.convert(device_at, host_at, count)) == count;
-}
-
-// A block of rows and tiles goes through scratch memory in device format.
-bool move_block(const Transfer& t, const Rows& rows, int64_t host, int64_t device, int64_t row_count,
-                int64_t tile_count) {
-  alignas(64) std::array<std::byte, kScratchBytes> scratch;
-  const int64_t lane_bytes = rows.lane.count * t.device_itemsize;
-  const auto run = static_cast<size_t>(rows.lane.count * tile_count);
-  const int64_t pitch = lane_bytes * tile_count;
-  const auto convert_rows = [&] {
-    for (int64_t r = 0; r < row_count; ++r) {
-      std::byte* host_at = t.host + (host + r * rows.row.host) * t.host_itemsize;
-      std::byte* scratch_at = scratch.data() + r * pitch;
-      if ((t.inbound ? t.convert(host_at, scratch_at, run) : t.convert(scratch_at, host_at, run)) != run) return false;
-    }
-    return true;
+// Cuts a row into stretches of at most `limit` elements.
+std::vector<Stretch> stretches_of(const std::vector<Run>& row, int64_t limit) {
+  std::vector<Stretch> stretches;
+  int64_t host = 0;
+  const auto add = [&](const Run& part) {
+    if (stretches.empty() || stretches.back().elements + part.elements() > limit) stretches.push_back({host, 0, {}});
+    stretches.back().parts.push_back(part);
+    stretches.back().elements += part.elements();
+    host += part.elements();
   };
-  const StickGrid grid{t.device + device * t.device_itemsize,
-                       rows.tile.device * t.device_itemsize,
-                       rows.row.device * t.device_itemsize,
-                       scratch.data(),
-                       lane_bytes,
-                       pitch};
-  if (t.inbound) {
-    if (!convert_rows()) return false;
-    store_sticks(grid, tile_count, row_count, lane_bytes, t.streaming);
-    return true;
+  for (const Run& run : row) {
+    const int64_t lanes = std::min(run.lanes, limit), tiles = std::max<int64_t>(1, limit / run.lanes);
+    for (int64_t tile = 0; tile < run.tiles; tile += tiles) {
+      const int64_t device = run.device + tile * run.tile_stride;
+      for (int64_t lane = 0; lane < run.lanes; lane += lanes) {
+        add({std::min(lanes, run.lanes - lane), std::min(tiles, run.tiles - tile), device + lane, run.tile_stride});
+      }
+    }
   }
-  load_sticks(grid, tile_count, row_count, lane_bytes);
-  return convert_rows();
+  return stretches;
 }
 
-bool move_rows(const Transfer& t, const Rows& rows, int64_t host, int64_t device) {
-  const int64_t lane_bytes = rows.lane.count * t.device_itemsize;
-  if (lane_bytes * kRowsPerBlock > static_cast<int64_t>(kScratchBytes)) {
-    for (int64_t r = 0; r < rows.row.count; ++r) {
-      for (int64_t i = 0; i < rows.tile.count; ++i) {
-        if (!move_run(t, host + r * rows.row.host + i * rows.tile.host,
-                      device + r * rows.row.device + i * rows.tile.device, rows.lane.count)) {
+class RowMover {
+ public:
+  RowMover(const Transfer& transfer, const Piece& piece)
+      : t_(transfer), item_(transfer.device_itemsize), host_item_(transfer.host_itemsize) {
+    const int64_t widest = std::max(item_, host_item_);
+    block_rows_ = std::clamp(kScratchBytes / (piece.row_elements() * widest), kFewestRows, kMostRows);
+    stretches_ = stretches_of(piece.row, kScratchBytes / block_rows_ / widest);
+    // The loop over neighbouring sticks, so that a block's writes are contiguous.
+    for (const Axis& axis : piece.axes) {
+      if (axis.device != 0 && (rows_ == nullptr || axis.device < rows_->device)) rows_ = &axis;
+    }
+    if (rows_ != nullptr) row_ = *rows_;
+  }
+  const Axis* rows() const { return rows_; }
+
+  bool move(int64_t host, int64_t device) {
+    for (int64_t r = 0; r < row_.count; r += block_rows_) {
+      const int64_t rows = std::min(block_rows_, row_.count - r);
+      for (const Stretch& stretch : stretches_) {
+        std::byte* host_at = t_.host + (host + r * row_.host + stretch.host) * host_item_;
+        std::byte* device_at = t_.device + (device + r * row_.device) * item_;
+        if (!(t_.inbound ? move_in(stretch, rows, host_at, device_at) : move_out(stretch, rows, host_at, device_at)))
           return false;
-        }
       }
     }
     return true;
   }
-  const int64_t tiles = std::max<int64_t>(1, static_cast<int64_t>(kScratchBytes) / (lane_bytes * kRowsPerBlock));
-  for (int64_t r = 0; r < rows.row.count; r += kRowsPerBlock) {
-    for (int64_t i = 0; i < rows.tile.count; i += tiles) {
-      if (!move_block(t, rows, host + r * rows.row.host + i * rows.tile.host,
-                      device + r * rows.row.device + i * rows.tile.device, std::min(kRowsPerBlock, rows.row.count - r),
-                      std::min(tiles, rows.tile.count - i))) {
-        return false;
-      }
+
+ private:
+  // Rows that follow each other on the host are converted as one run.
+  template <typename Body>
+  bool each_run(const Stretch& stretch, int64_t rows, Body&& body) const {
+    if (row_.host == stretch.elements) return body(int64_t{0}, rows * stretch.elements);
+    for (int64_t r = 0; r < rows; ++r) {
+      if (!body(r, stretch.elements)) return false;
+    }
+    return true;
+  }
+
+  bool move_in(const Stretch& stretch, int64_t rows, std::byte* host, std::byte* device) {
+    const int64_t pitch = stretch.elements * item_;
+    const bool fits = each_run(stretch, rows, [&](int64_t r, int64_t n) {
+      const auto count = static_cast<size_t>(n);
+      return t_.convert(host + r * row_.host * host_item_, scratch_.data() + r * pitch, count) == count;
+    });
+    if (fits)
+      each_part(stretch, device, pitch, [&](const StickGrid& grid, const Run& part) {
+        store_sticks(grid, part.tiles, rows, part.lanes * item_, t_.streaming);
+      });
+    return fits;
+  }
+
+  bool move_out(const Stretch& stretch, int64_t rows, std::byte* host, const std::byte* device) {
+    const int64_t pitch = stretch.elements * item_;
+    each_part(stretch, const_cast<std::byte*>(device), pitch,
+              [&](const StickGrid& grid, const Run& part) { load_sticks(grid, part.tiles, rows, part.lanes * item_); });
+    return each_run(stretch, rows, [&](int64_t r, int64_t n) {
+      const auto count = static_cast<size_t>(n);
+      std::byte* target = host + r * row_.host * host_item_;
+      if (!t_.streaming) return t_.convert(scratch_.data() + r * pitch, target, count) == count;
+      const bool fits = t_.convert(scratch_.data() + r * pitch, converted_.data(), count) == count;
+      stream_bytes(converted_.data(), target, n * host_item_);
+      return fits;
+    });
+  }
+
+  template <typename Body>
+  void each_part(const Stretch& stretch, std::byte* device, int64_t pitch, Body&& body) {
+    std::byte* scratch = scratch_.data();
+    for (const Run& part : stretch.parts) {
+      body(StickGrid{device + part.device * item_, part.tile_stride * item_, row_.device * item_, scratch,
+                     part.lanes * item_, pitch},
+           part);
+      scratch += part.elements() * item_;
     }
   }
-  return true;
-}
+
+  const Transfer& t_;
+  const int64_t item_, host_item_;
+  int64_t block_rows_;
+  std::vector<Stretch> stretches_;
+  const Axis* rows_ = nullptr;
+  Axis row_{1, 0, 0, 0};
+  alignas(64) std::array<std::byte, kScratchBytes> scratch_, converted_;
+};
 
 // --- transposed ---
 constexpr int64_t kSquare = 64;
@@ -203,39 +248,17 @@ const Axis* axis_with(const Piece& piece, int64_t Axis::* stride, int64_t value,
   return nullptr;
 }
 
-bool move_by_rows(const Transfer& t, const Piece& piece, const Axis* lane) {
-  Rows rows;
-  std::array<const Axis*, 3> used{};
-  size_t count = 0;
-  if (lane != nullptr) {
-    rows.lane = *lane;
-    used[count++] = lane;
-  }
-  if (const Axis* tile = axis_with(piece, &Axis::host, rows.lane.count, lane)) {
-    rows.tile = *tile;
-    used[count++] = tile;
-  }
-  const Axis* row = nullptr;
-  for (const Axis& axis : piece.axes) {
-    const bool taken = std::find(used.begin(), used.begin() + count, &axis) != used.begin() + count;
-    if (!taken && axis.device != 0 && (row == nullptr || axis.device < row->device)) row = &axis;
-  }
-  if (row != nullptr) {
-    rows.row = *row;
-    used[count++] = row;
-  }
-  return around(piece, {used.data(), count},
-                [&](int64_t host, int64_t device) { return move_rows(t, rows, host, device); });
-}
-
 }  // namespace
 
 bool move(const Transfer& t, const Piece& piece) {
-  if (piece.irregular || piece.axes.size() > 60) return move_scattered(t, piece);
+  if (!piece.row.empty()) {
+    RowMover rows(t, piece);
+    const std::array<const Axis*, 1> used{rows.rows()};
+    return around(piece, used, [&](int64_t host, int64_t device) { return rows.move(host, device); });
+  }
   const Axis* lane = axis_with(piece, &Axis::device, 1);
-  if ((lane != nullptr && lane->host == 1) || piece.axes.empty()) return move_by_rows(t, piece, lane);
   const Axis* unit = axis_with(piece, &Axis::host, 1);
-  if (lane != nullptr && unit != nullptr && lane->count > 1 && unit->device > 0) {
+  if (!piece.irregular && lane != nullptr && unit != nullptr && unit->device > 0) {
     const std::array<const Axis*, 2> used{lane, unit};
     return around(piece, used,
                   [&](int64_t host, int64_t device) { return move_transposed(t, *lane, *unit, host, device); });

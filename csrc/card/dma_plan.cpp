@@ -143,10 +143,59 @@ void tidy(std::vector<Axis>& axes, bool by_device) {
   }
 }
 
+// Takes the loops that are contiguous on both sides out of the axes: the lanes, and tiles that continue them.
+void extract_row(Piece& piece) {
+  const auto take = [&piece](auto&& matches) {
+    const auto found = std::find_if(piece.axes.begin(), piece.axes.end(), matches);
+    if (found == piece.axes.end()) return Axis{1, 0, 0, 0};
+    const Axis axis = *found;
+    piece.axes.erase(found);
+    return axis;
+  };
+  const bool contiguous = std::any_of(piece.axes.begin(), piece.axes.end(),
+                                      [](const Axis& axis) { return axis.host == 1 && axis.device == 1; });
+  if (!contiguous && std::any_of(piece.axes.begin(), piece.axes.end(), [](const Axis& axis) { return axis.host == 1; }))
+    return;
+  const int64_t lanes =
+      contiguous ? take([](const Axis& axis) { return axis.host == 1 && axis.device == 1; }).count : 1;
+  const Axis tile = contiguous ? take([lanes](const Axis& axis) { return axis.host == lanes; }) : Axis{1, 0, 0, 0};
+  piece.row.push_back({lanes, tile.count, 0, tile.device});
+}
+
+bool same_loops(const Piece& a, const Piece& b) {
+  return std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(), [](const Axis& x, const Axis& y) {
+    return x.count == y.count && x.host == y.host && x.device == y.device;
+  });
+}
+
+// Head, whole sticks and tail of the same rows become one piece, so that each row is read once.
+void join_rows(std::vector<Piece>& pieces) {
+  for (size_t i = 1; i < pieces.size();) {
+    Piece& before = pieces[i - 1];
+    const Piece& piece = pieces[i];
+    const bool follows = !before.row.empty() && !piece.row.empty() && piece.host == before.host + before.row_elements();
+    if (!follows || !same_loops(before, piece)) {
+      ++i;
+      continue;
+    }
+    for (Run run : piece.row) {
+      run.device += piece.device - before.device;
+      before.row.push_back(run);
+    }
+    pieces.erase(pieces.begin() + static_cast<int64_t>(i));
+  }
+}
+
 }  // namespace
 
+int64_t Piece::row_elements() const {
+  int64_t elements = 0;
+  for (const Run& run : row) elements += run.elements();
+  return elements;
+}
+
 int64_t Piece::elements() const {
-  int64_t elements = 1;
+  int64_t elements = row.empty() ? 1 : row_elements();
   for (const Axis& axis : axes) elements *= axis.count;
   return elements;
 }
@@ -161,12 +210,15 @@ std::vector<Axis> merged_axes(std::span<const int64_t> size, std::span<const int
 
 std::vector<Piece> plan(const BufferShape& shape, int64_t view_offset, std::vector<Axis> axes) {
   std::vector<Piece> pieces;
-  Walk walk{{std::move(axes), 0, view_offset, 0, false}, {}, view_offset};
+  Walk walk{{std::move(axes), {}, 0, view_offset, 0, false}, {}, view_offset};
   for (const Axis& axis : walk.piece.axes) walk.rests.push_back(axis.view);
   Cutter(shape, pieces).descend(std::move(walk), 0);
   for (Piece& piece : pieces) {
-    if (!piece.irregular) tidy(piece.axes, true);
+    if (piece.irregular) continue;
+    tidy(piece.axes, true);
+    extract_row(piece);
   }
+  join_rows(pieces);
   return pieces;
 }
 

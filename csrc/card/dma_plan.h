@@ -15,12 +15,22 @@ struct Axis {
   int64_t count, host, view, device;
 };
 
+// Part of a row: `tiles` times `lanes` elements, contiguous on the host as a whole, on the device within each tile.
+struct Run {
+  int64_t lanes, tiles;
+  int64_t device;       // relative to the piece's
+  int64_t tile_stride;  // on the device
+  int64_t elements() const { return lanes * tiles; }
+};
+
 struct Piece {
   std::vector<Axis> axes;  // by decreasing host stride; never of count 1
+  std::vector<Run> row;    // inside the axes: one after the other on the host; empty: a single element
   int64_t host = 0;        // first element, relative to the host tensor's
   int64_t view = 0;        // the same in the buffer's host space
   int64_t device = 0;      // and in its memory
   bool irregular = false;  // `device` and the axes' device strides mean nothing
+  int64_t row_elements() const;
   int64_t elements() const;
 };
 

@@ -18,6 +18,9 @@ struct StickGrid {
 void store_sticks(const StickGrid& grid, int64_t tiles, int64_t rows, int64_t bytes, bool streaming);
 void load_sticks(const StickGrid& grid, int64_t tiles, int64_t rows, int64_t bytes);
 
+// Writes around the cache where the target's alignment allows it.
+void stream_bytes(const std::byte* source, std::byte* target, int64_t bytes);
+
 // target[c][r] = source[r][c] for squares of the given pitch (elements).
 void transpose_square(const std::byte* source, std::byte* target, int64_t rows, int64_t columns, int64_t pitch,
                       int itemsize);
