@@ -76,6 +76,14 @@ def test_the_reference_invents_nothing():
         assert hasattr(torch_spyre._C, name), name
 
 
+def test_every_subcommand_that_is_named_exists():
+    text = "".join(document.read_text() for document in [ROOT / "README.md", *DOCUMENTS])
+    named = set(re.findall(r"`openspyre (\w+)", text))
+    assert "doctor" in named
+    for subcommand in named:
+        assert run("-m", "openspyre.tools.command", subcommand, "--help").returncode == 0, subcommand
+
+
 def test_every_seam_has_its_row():
     shown = headings(DOCS / "torch_seams.md")
     assert [seam.symbol for seam in SEAMS if f"`{seam.symbol}`" not in shown] == []

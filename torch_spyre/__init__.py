@@ -3,7 +3,7 @@
 PyTorch finds this package through its `torch.backends` entry point and calls `_autoload`, so `import torch` is all a user needs.
 """
 
-import logging
+import sys
 
 __version__ = "0.1.0"
 _registered = False
@@ -20,10 +20,11 @@ def _autoload() -> None:
 
         registration.register()
     except Exception as problem:
-        logging.getLogger("spyre").error(
-            "the spyre device is not available, torch_spyre could not be loaded (%s: %s); `openspyre doctor` tells more",
-            type(problem).__name__,
-            problem,
+        # Neither a warning nor a log: both can be turned into exceptions or silence, and torch must survive and the user know.
+        print(
+            f"torch_spyre could not be loaded, the spyre device is not available ({type(problem).__name__}: {problem}); "
+            "`openspyre doctor` tells more",
+            file=sys.stderr,
         )
 
 

@@ -66,7 +66,6 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
     Seam("torch.accelerator.manual_seed", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
     Seam("torch.accelerator.manual_seed_all", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
-    Seam("torch._logging._internal.log_registry", "TORCH_LOGS accepts our names", "torch.register_logger is public"),
 )
 
 register_device_module = torch._register_device_module
@@ -142,12 +141,15 @@ def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to_with_layout(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to(self: torch.Tensor, *args: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:
-        if device_layout is None:
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if not kwargs:  # torch parses a call without keywords much faster than one with none in a dict
+            return original(self, *args)
+        if "device_layout" not in kwargs:
             return original(self, *args, **kwargs)
         from torch_spyre.device.layouts import to_with_layout
 
-        return to_with_layout(self, device_layout, *args, **kwargs)
+        layout = kwargs.pop("device_layout")
+        return original(self, *args, **kwargs) if layout is None else to_with_layout(self, layout, *args, **kwargs)
 
     return to
 
@@ -158,12 +160,15 @@ def _install_empty() -> None:
         return
 
     @functools.wraps(original)
-    def empty(*args: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:
-        if device_layout is None:
+    def empty(*args: Any, **kwargs: Any) -> torch.Tensor:
+        if not kwargs:  # as in `to` above
+            return original(*args)
+        if "device_layout" not in kwargs:
             return original(*args, **kwargs)
         from torch_spyre.device.layouts import empty as empty_with_layout
 
-        return empty_with_layout(*args, device_layout=device_layout, **kwargs)
+        layout = kwargs.pop("device_layout")
+        return original(*args, **kwargs) if layout is None else empty_with_layout(*args, device_layout=layout, **kwargs)
 
     empty._torch_spyre_seam = True  # type: ignore[attr-defined]
     torch.empty = empty

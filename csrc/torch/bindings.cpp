@@ -120,6 +120,7 @@ PYBIND11_MODULE(_torch, m) {
   m.def("current_device", [] { return translated([] { return static_cast<int>(resolve(std::nullopt)); }); });
   m.def("set_current_device", [](int index) { translated([&] { set_current_device(static_cast<c10::DeviceIndex>(index)); }); });
   m.def("set_default_device", [](int index) { set_default_device(static_cast<c10::DeviceIndex>(index)); });
+  m.def("set_initial_seed", &set_initial_seed);
   m.def("default_generator", [](int index) {
     return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(
         translated([&] { return default_generator(static_cast<c10::DeviceIndex>(index)); })));

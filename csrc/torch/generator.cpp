@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -28,13 +29,22 @@ SpyreGenerator* SpyreGenerator::clone_impl() const {
   return copy;
 }
 
+namespace {
+std::atomic<uint64_t> initial_seed{c10::default_rng_seed_val};
+}
+
+void set_initial_seed(uint64_t seed) { initial_seed = seed; }
+
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static std::mutex mutex;
   static std::array<std::optional<at::Generator>, 8> generators;
   const c10::DeviceIndex device = resolve(c10::Device(kSpyre, index));
   std::lock_guard lock(mutex);
   auto& generator = generators[device];
-  if (!generator) generator = at::make_generator<SpyreGenerator>(device);
+  if (!generator) {
+    generator = at::make_generator<SpyreGenerator>(device);
+    generator->set_current_seed(initial_seed);
+  }
   return *generator;
 }
 

@@ -24,7 +24,8 @@ struct SpyreGenerator final : c10::GeneratorImpl {
   SpyreGenerator* clone_impl() const override;
 };
 
-const at::Generator& default_generator(c10::DeviceIndex index);  // made on first use, seeded with torch's default seed
+const at::Generator& default_generator(c10::DeviceIndex index);  // made on first use
+void set_initial_seed(uint64_t seed);  // for default generators that do not exist yet
 at::Generator new_generator(c10::DeviceIndex index);
 
 }  // namespace torch_spyre

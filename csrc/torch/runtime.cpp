@@ -22,7 +22,7 @@ thread_local std::array<int64_t, kMaxCards> thread_stream{};
   fail(Fault::InvalidDevice, "there is no device spyre:" + std::to_string(index) + ": " +
                                  std::to_string(device_count()) +
                                  " card(s) visible, numbered from 0; OPENSPYRE_CARDS sets how many the host has (1 to 8), "
-                                 "SPYRE_DEVICES and AIU_WORLD_SIZE may hide some");
+                                 "SPYRE_DEVICES and AIU_WORLD_SIZE may hide some, LOCAL_RANK chooses the one a process starts with");
 }
 
 }  // namespace

@@ -34,9 +34,11 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all cards."""
-    for generator in default_generators:
-        generator.manual_seed(int(seed))
+    """Seed the generators of all cards. torch.manual_seed calls this too, so it starts nothing: unmade generators get it later."""
+    _torch.set_initial_seed(int(seed) % 2**64)
+    if _torch.is_configured():
+        for generator in default_generators:
+            generator.manual_seed(int(seed))
 
 
 def seed() -> None:

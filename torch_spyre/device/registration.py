@@ -1,8 +1,11 @@
 """Registration of the device with torch: called once, at the end of `import torch`. Starts no card."""
 
+import os
+
 import torch
 
 from openspyre.spec import errors
+from openspyre.spec.logs import split_torch_logs
 from torch_spyre import _torch, torch_seams
 from torch_spyre.constants import DEVICE_NAME
 
@@ -11,6 +14,7 @@ def register() -> None:
     """Name the device, hang up `torch.spyre`, and install the seams."""
     from torch_spyre.device import api
 
+    _take_our_logs()
     _torch.connect(_configure, _raise_fault, _announce_fallback)
     torch_seams.rename_backend()
     torch_seams.register_device_module(DEVICE_NAME, api)
@@ -21,6 +25,17 @@ def register() -> None:
     torch.accelerator.manual_seed = api.manual_seed
     torch.accelerator.manual_seed_all = api.manual_seed_all
     torch_seams.install()
+
+
+def _take_our_logs() -> None:
+    """torch refuses names in TORCH_LOGS that it does not know, and reads it after us: our entries move to OPENSPYRE_LOGS."""
+    others, ours = split_torch_logs(os.environ.get("TORCH_LOGS", ""))
+    if ours:
+        os.environ["OPENSPYRE_LOGS"] = ours
+        if others:
+            os.environ["TORCH_LOGS"] = others
+        else:
+            del os.environ["TORCH_LOGS"]
 
 
 def _configure() -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from openspyre import card
+from openspyre.spec import logs
 from openspyre.spec.environment import Settings
 from torch_spyre import _torch
+
+log = logging.getLogger("spyre.device")
 
 
 def configure() -> None:
     """Called by the C++ half when the device is first used."""
     settings = Settings.read()
+    logs.configure(settings)
     card.configure(settings)
-    _torch.set_default_device(settings.default_card)
+    log.info("%d card(s) visible, %d threads", card.count(), card.worker_threads())
+    # A rank beyond the visible cards is no error yet: the process may never touch this device.
+    _torch.set_default_device(max(settings.local_rank, 0))
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
 

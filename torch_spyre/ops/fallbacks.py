@@ -47,4 +47,5 @@ def set_fallback_mode(mode: FallbackMode) -> None:
     """What happens when an operator has no kernel on the card: "warn" (once per operator), "error" or "silent"."""
     if mode not in ("warn", "error", "silent"):
         raise InvalidArgument(f"fallback mode {mode!r} is not one of 'warn', 'error', 'silent'")
+    _torch.ensure_configured()  # first, or the environment's choice would come later and win
     _torch.set_fallback_mode(mode)

@@ -1,0 +1,98 @@
+"""Switches, in processes of their own: card counts and their precedence, fallback mode, logs, nonsense values."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+COUNT = "import torch; print(torch.spyre.device_count(), torch.spyre.current_device() if torch.spyre.is_available() else None)"
+
+
+@pytest.mark.parametrize(
+    ("environment", "answer"),
+    [
+        ({}, "1 0"),
+        ({"OPENSPYRE_CARDS": "4"}, "4 0"),
+        ({"OPENSPYRE_CARDS": "0"}, "0 None"),
+        ({"OPENSPYRE_CARDS": "4", "SPYRE_DEVICES": "3,1"}, "2 0"),
+        ({"OPENSPYRE_CARDS": "4", "AIU_WORLD_SIZE": "2"}, "2 0"),
+        ({"OPENSPYRE_CARDS": "2", "AIU_WORLD_SIZE": "9"}, "2 0"),
+        ({"OPENSPYRE_CARDS": "3", "LOCAL_RANK": "2"}, "3 2"),
+        ({"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "1"}, "1 0"),
+    ],
+    ids=str,
+)
+def test_card_counts(environment, answer):
+    done = run(COUNT, **environment)
+    assert done.stdout.strip() == answer, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OPENSPYRE_CARDS", "9"),
+        ("OPENSPYRE_CARDS", "two"),
+        ("SPYRE_DEVICES", "0,x"),
+        ("AIU_WORLD_SIZE", "0"),
+        ("FLEX_DEVICE", "XF"),
+        ("TORCH_SPYRE_FALLBACK", "maybe"),
+        ("OPENSPYRE_THREADS", "-1"),
+    ],
+)
+def test_nonsense_is_named_at_first_use_and_never_breaks_the_import(variable, value):
+    done = run("import torch; print(torch.ones(2).sum().item()); torch.empty(1, device='spyre')", **{variable: value})
+    assert done.stdout == "2.0\n" and done.returncode == 1
+    assert f"EnvironmentVariableError: {variable}={value!r}" in done.stderr
+
+
+def test_a_rank_without_a_card_matters_only_when_the_device_is_used():
+    done = run("import torch; torch.manual_seed(3); print(1); torch.empty(1, device='spyre')", LOCAL_RANK="5")
+    assert done.stdout == "1\n" and "spyre:5" in done.stderr and "LOCAL_RANK" in done.stderr
+
+
+def test_two_cards_hold_separate_tensors_and_exchange_them():
+    program = """
+import torch
+a = torch.arange(100.0).to("spyre:0"); b = a.to("spyre:1")
+assert b.device.index == 1 and torch.equal(a.cpu(), b.cpu())
+with torch.spyre.device(1):
+    c = torch.empty(64, 64, device="spyre"); assert c.device.index == 1
+assert torch.spyre.memory_allocated(1) > torch.spyre.memory_allocated(0) > 0
+b.zero_(); assert a.cpu().sum().item() == 4950
+torch.spyre.synchronize(); print("fine")
+"""
+    done = run(program, OPENSPYRE_CARDS="2", TORCH_SPYRE_FALLBACK="silent")
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_the_fallback_switch():
+    program = "import torch; torch.ones(2).to('spyre').digamma()"
+    assert "FallbackError" in run(program, TORCH_SPYRE_FALLBACK="error").stderr
+    assert run(program, TORCH_SPYRE_FALLBACK="silent").stderr == ""
+    assert "FallbackWarning: aten::digamma" in run(program, TORCH_SPYRE_FALLBACK="warn").stderr
+
+
+def test_int64_is_warned_of_once_and_the_switch_hides_it():
+    program = "import torch; [torch.tensor([1]).to('spyre') for _ in range(3)]"
+    assert run(program).stderr.count("int64 lives on spyre as int32") == 1
+    assert run(program, TORCH_SPYRE_DOWNCAST_WARN="0").stderr == ""
+
+
+def test_torch_logs_takes_our_names():
+    program = "import torch; torch.empty(1, device='spyre')"
+    assert "[INFO] [spyre.device] 1 card(s)" in run(program, TORCH_LOGS="+spyre.device").stderr
+    assert "[INFO] [spyre.device] 1 card(s)" in run(program, TORCH_LOGS="+dynamo,spyre:DEBUG").stderr
+    assert run(program, TORCH_LOGS="-spyre").stderr == ""
+    assert "[spyre.device]" in run(program, TORCH_SPYRE_DEBUG="1").stderr
