@@ -7,12 +7,11 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from pathlib import Path
 
-from openspyre.spec.environment import Settings, switch_of
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DTYPES, TENSOR_DTYPES
+from openspyre.tools.switches import markdown
 
 DOCS = Path(__file__).parent
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -23,25 +22,8 @@ def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in lines)
 
 
-def switches(has_effect: bool) -> str:
-    defaults = Settings.read({})
-    return table(
-        ("Variable", "Default", "Accepted", "Meaning"),
-        (
-            (f"`{row.variable}`", _shown(getattr(defaults, field.name)), row.kind.accepted, row.meaning)
-            for field in fields(Settings)
-            for row in [switch_of(field)]
-            if row.has_effect is has_effect
-        ),
-    )
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return "`1`" if value else "`0`"
-    if value is None or value == "":
-        return "not set"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{str(value).replace(str(Path.home()), '~')}`"
+def switches() -> str:
+    return "".join(f"{line}\n" for line in markdown())
 
 
 def seams() -> str:
@@ -91,14 +73,14 @@ def errors() -> str:
 
 
 def _builtin(error: type[SpyreError]) -> str:
-    kinds = [kind.__name__ for kind in error.__mro__ if kind.__module__ == "builtins"]
-    return f"`{next(kind for kind in kinds if kind not in _TOO_GENERAL)}`" if set(kinds) - _TOO_GENERAL else "`RuntimeError`"
+    """The builtin kind a user would catch; RuntimeError, which all of them are, if there is none closer."""
+    general = (RuntimeError, *RuntimeError.__mro__, ArithmeticError)
+    kinds = [kind for kind in error.__mro__ if kind.__module__ == "builtins" and kind not in general]
+    return f"`{(kinds or [RuntimeError])[0].__name__}`"
 
 
-_TOO_GENERAL = {"RuntimeError", "Exception", "BaseException", "ArithmeticError", "object"}
 PARTS: dict[str, Callable[[], str]] = {
-    "switches": lambda: switches(has_effect=True),
-    "switches_without_effect": lambda: switches(has_effect=False),
+    "switches": switches,
     "seams": seams,
     "formats": formats,
     "errors": errors,

@@ -1,6 +1,6 @@
 """Runs the Python blocks of a document in one session, as a reader would: `python docs/run_blocks.py README.md`.
 
-A `text` block right after a `python` block is what that block must print. Line numbers in tracebacks are the document's.
+A `text` block right after a `python` block is what that one must print. Tracebacks name the document's own lines.
 """
 
 import contextlib

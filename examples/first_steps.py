@@ -1,4 +1,4 @@
-"""A first walk over the card: move a tensor, look at its tiles, compute, train a step, and see what fell back to the CPU.
+"""A first walk over the card: move a tensor, look at its tiles, compute, train, and see what fell back to the CPU.
 
 Run it with `python examples/first_steps.py`; there is nothing to import but torch.
 """
