@@ -29,16 +29,10 @@ uint64_t page_bytes() {
                                "memory (memory_bytes).");
 }
 
-// Handles are easy to recognise where the pleasant place is free.
+// Handles are easy to recognise where the pleasant place is free; a hint never replaces what is there.
 void* reserve_handles(int card_index, uint64_t bytes) {
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* wish = reinterpret_cast<void*>(kHandleBase + static_cast<uint64_t>(card_index) * kHandlePitch);
-  if (bytes <= kHandlePitch) {
-    void* handles = mmap(wish, bytes, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
-    if (handles == wish) return handles;
-    if (handles != MAP_FAILED) munmap(handles, bytes);  // kernels before 4.17 take the flag for a hint
-  }
-  return mmap(nullptr, bytes, PROT_NONE, flags, -1, 0);
+  const uint64_t wish = kHandleBase + static_cast<uint64_t>(card_index) * kHandlePitch;
+  return mmap(reinterpret_cast<void*>(wish), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 std::byte* reserve_backing(uint64_t bytes) {
