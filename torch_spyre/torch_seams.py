@@ -7,6 +7,7 @@ that moves something fails there and not in a user's hands.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,7 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch.Tensor.__dlpack_device__", "as above, asked first by torch.from_dlpack", "torch asks the backend", replaced=True),
     Seam("torch.utils.dlpack.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
     Seam("torch.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
+    Seam("torch._dynamo.device_interface.DeviceInterface", "Dynamo's questions to a device", "it becomes public"),
     Seam("torch.accelerator.manual_seed", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
     Seam("torch.accelerator.manual_seed_all", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
 )
@@ -78,9 +80,17 @@ def resolve(symbol: str) -> Any:
     if head != "torch":
         raise ValueError(f"a seam is a symbol of torch, not {symbol!r}")
     found: Any = torch
-    for name in rest:
+    for depth, name in enumerate(rest, 1):
+        if not hasattr(found, name):
+            importlib.import_module(".".join([head, *rest[:depth]]))
         found = getattr(found, name)
     return found
+
+
+def dynamo_device_interface() -> type:
+    """The base class of Dynamo's device interfaces; loads Dynamo."""
+    interface: type = resolve("torch._dynamo.device_interface.DeviceInterface")
+    return interface
 
 
 def rename_backend() -> None:
