@@ -1,0 +1,112 @@
+"""The compiler's IR: a program is buffers and a list of ops; an op is one row of the op table over a named iteration space.
+
+Accesses are exact: an affine host offset per operand. Layouts, relayouts, core splits and places are filled in by passes.
+Everything is frozen; a pass returns a new program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openspyre.spec.layout import SpyreTensorLayout
+
+
+class Role(StrEnum):
+    """What a buffer is to the program's caller."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    UPDATE = "update"  # an input that is written as well
+    TEMP = "temp"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor in device memory, as the host sees it; `layout` None until one is chosen, `place` (temps) a byte in the pool."""
+
+    name: str
+    dtype: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    role: Role
+    layout: SpyreTensorLayout | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One dimension of an op's iteration space; `split` is the number of core slices."""
+
+    name: str
+    size: int
+    reduced: bool = False
+    split: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A buffer at host offset `offset + sum(strides[d] * index[d])`; `dtype` differs from the buffer's only where bits agree (D5)."""
+
+    buffer: str
+    offset: int
+    strides: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number the launch supplies, already rounded to the op's format; `dtype` tells how."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """The integer `offset + sum(strides[d] * index[d])` itself."""
+
+    offset: int
+    strides: tuple[int, ...]
+
+
+Operand = Access | Scalar | Iota
+Attribute = int | float | bool | str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the op table at work. `attributes` are the row's static parameters, `origin` the user's line, if known."""
+
+    name: str
+    row: str
+    dims: tuple[Dim, ...]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Access, ...]
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    origin: str = ""
+
+    def attribute(self, name: str) -> Attribute:
+        return dict(self.attributes)[name]
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Every access, inputs first."""
+        return (*(operand for operand in self.inputs if isinstance(operand, Access)), *self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole graph. `scalars` are the launch's numbers in order, `pool_bytes` the memory its temps share."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    ops: tuple[Op, ...]
+    scalars: tuple[Scalar, ...] = ()
+    pool_bytes: int = 0
+
+    def buffer(self, name: str) -> Buffer:
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise KeyError(f"program {self.name!r} has no buffer {name!r}")

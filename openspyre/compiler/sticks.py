@@ -1,0 +1,101 @@
+"""How an access meets the sticks of a layout: the question every layout decision turns on.
+
+A vector unit reads whole sticks. An operand is fit for it if its lanes run along one dim of the op from a stick's first lane
+on (VECTOR), or if it has one value per stick, in lane 0, for all lanes (SPLAT). Anything else needs a relayout first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openspyre.compiler.ir import Access, Buffer, Dim
+from openspyre.spec.addressing import Addressing, Group
+from openspyre.spec.layout import SpyreTensorLayout
+
+
+class Lanes(StrEnum):
+    VECTOR = "vector"
+    SPLAT = "splat"
+
+
+@dataclass(frozen=True, slots=True)
+class StickAccess:
+    """A legal access, in device elements. `strides[d]` is per step of dim d, per stick for the lane dim."""
+
+    lanes: Lanes
+    lane_dim: int | None
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """An access that is not, and why: this is what a relayout's reason says."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A group's coordinate along the op: start + sum(steps[d] * index[d])."""
+
+    group: Group
+    start: int
+    steps: tuple[int, ...]
+
+
+def stick_access(access: Access, dims: Sequence[Dim], buffer: Buffer) -> StickAccess | Misfit:
+    """The access in device terms, or why it is none."""
+    if buffer.layout is None:
+        raise ValueError(f"buffer {buffer.name!r} has no layout yet")
+    addressing = buffer.layout.addressing(buffer.size, buffer.stride)
+    walks = _walk(access, dims, addressing)
+    if walks is None:
+        return Misfit("the view runs across the tensor's dimensions")
+    offset, strides, lane_dim = 0, [0] * len(dims), None
+    for walk in walks:
+        answer = _along_group(walk, buffer.layout, len(addressing.device_size) - 1)
+        if isinstance(answer, Misfit):
+            return answer
+        offset += answer.offset
+        strides = [a + b for a, b in zip(strides, answer.strides, strict=True)]
+        lane_dim = answer.lane_dim if answer.lane_dim is not None else lane_dim
+    return StickAccess(Lanes.SPLAT if lane_dim is None else Lanes.VECTOR, lane_dim, offset, tuple(strides))
+
+
+def _walk(access: Access, dims: Sequence[Dim], addressing: Addressing) -> list[_Walk] | None:
+    """Splits the flat offset into group coordinates; None where an index would carry from one group into the next."""
+    walks = []
+    rest, steps_left = access.offset, [0 if dim.size == 1 else s for s, dim in zip(access.strides, dims, strict=True)]
+    for group in addressing.groups:
+        start, rest = divmod(rest, group.base_stride)
+        steps = [step // group.base_stride for step in steps_left]
+        steps_left = [step % group.base_stride for step in steps_left]
+        if start + sum(step * (dim.size - 1) for step, dim in zip(steps, dims, strict=True)) >= group.extent:
+            return None
+        walks.append(_Walk(group, start, tuple(steps)))
+    return None if rest or any(steps_left) else walks
+
+
+def _along_group(walk: _Walk, layout: SpyreTensorLayout, stick_device_dim: int) -> StickAccess | Misfit:
+    digits = walk.group.digits
+    none = (0,) * len(walk.steps)
+    if not digits:
+        return StickAccess(Lanes.SPLAT, None, 0, none)
+    if len(digits) == 1 and digits[0].device_dim != stick_device_dim:
+        scale = digits[0].device_stride
+        return StickAccess(Lanes.SPLAT, None, walk.start * scale, tuple(step * scale for step in walk.steps))
+    if digits[-1].device_dim != stick_device_dim or len(digits) > 2:
+        return Misfit("the layout tiles this dimension more than once")
+    lanes = layout.elems_per_stick()
+    tile_stride = digits[0].device_stride if len(digits) == 2 else 0
+    running = [dim for dim, step in enumerate(walk.steps) if step % lanes]
+    if walk.start % lanes:
+        return Misfit(f"it begins in lane {walk.start % lanes} of a stick")
+    if len(running) > 1 or any(walk.steps[dim] != 1 for dim in running):
+        return Misfit("its elements do not lie side by side in a stick")
+    strides = tuple(tile_stride if dim in running else step // lanes * tile_stride for dim, step in enumerate(walk.steps))
+    offset = walk.start // lanes * tile_stride
+    return StickAccess(Lanes.VECTOR if running else Lanes.SPLAT, running[0] if running else None, offset, strides)

@@ -1,0 +1,1 @@
+"""Waist 2: what a card executes."""

@@ -1,0 +1,128 @@
+"""A card's program as frozen data: steps that are affine loop nests over device memory, cut into slices for the cores.
+
+Twin of `csrc/card/program.h`, whose comments define what each field does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops.expression import Code
+
+
+class OperandKind(StrEnum):
+    VECTOR = "vector"
+    SPLAT = "splat"
+    IOTA = "iota"
+    SCALAR = "scalar"
+
+
+class StepKind(StrEnum):
+    MAP = "map"
+    REDUCE = "reduce"
+    ROWS = "rows"
+    CONTRACT = "contract"
+    RELAYOUT = "relayout"
+    GATHER = "gather"
+    SCATTER = "scatter"
+
+
+class Combine(StrEnum):
+    SUM = "sum"
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+    ANY = "any"
+    ALL = "all"
+    ARG_MAX = "arg_max"
+    ARG_MIN = "arg_min"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    extent: int
+    split: int = 1
+    reduced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneBlock:
+    lanes: int
+    extent: int
+    block_loop: int  # -1: a single block
+    reduced: bool = False
+    store_padding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """`dtype` and `data_format` (by name) say how an element is written."""
+
+    kind: OperandKind
+    symbol: int
+    offset: int
+    strides: tuple[int, ...]
+    tile_stride: int = 0
+    dtype: str = "float16"
+    data_format: str = "SEN169_FP16"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A strided view in host coordinates of a whole buffer: operands of a relayout."""
+
+    symbol: int
+    dtype: str
+    layout: SpyreTensorLayout
+    buffer_size: tuple[int, ...]
+    buffer_stride: tuple[int, ...]
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowStage:
+    """One stage over a row: a map (combine None) of row registers and row scalars (128 + s), or a reduction of one row."""
+
+    rows: tuple[int, ...]
+    code: Code
+    target: int
+    combine: Combine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    k_extent: int
+    k_lanes: int
+    b_k_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    kind: StepKind
+    loops: tuple[Loop, ...] = ()
+    lane: LaneBlock | None = None
+    inputs: tuple[Operand, ...] = ()
+    outputs: tuple[Operand, ...] = ()
+    code: Code | None = None
+    finish: Code | None = None
+    combine: Combine | None = None
+    stages: tuple[RowStage, ...] = ()
+    contraction: Contraction | None = None
+    views: tuple[View, ...] = ()  # relayout: source, target
+    index_stride: int = 0
+    index_bound: int = 0
+    accumulate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    symbols: tuple[str, ...]  # buffer names, in the order of a launch's addresses
+    scalars: tuple[str, ...]
+    steps: tuple[Step, ...]
+    pool_bytes: int = 0  # temporaries, given by the launch as the last symbol if not 0
