@@ -1,0 +1,8 @@
+"""THE op table. `TABLE` maps a name to its row; everything about an op is in its row and nowhere else."""
+
+from openspyre.spec.ops.pointwise import POINTWISE
+from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples, Unit
+
+TABLE: dict[str, Row] = {row.name: row for row in POINTWISE}
+
+__all__ = ["TABLE", "Fold", "Kind", "Promotion", "Row", "Samples", "Unit"]

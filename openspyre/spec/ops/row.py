@@ -1,0 +1,83 @@
+"""One op, one row: the record from which lowering, artifact names, card code, tests, benchmarks and the coverage page derive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from openspyre.spec.ops.expression import Value
+
+
+class Kind(StrEnum):
+    """The shape of an op's iteration space."""
+
+    POINTWISE = "pointwise"  # every output element from the same element of each operand
+    REDUCTION = "reduction"  # some dims are folded
+    ROWS = "rows"  # a normalisation along dims: reductions and maps over one row, fp32 in between
+    CONTRACTION = "contraction"  # sums of products
+    MOVEMENT = "movement"  # elements go somewhere else, unchanged or converted
+    INDEXED = "indexed"  # elements found through an index tensor
+
+
+class Unit(StrEnum):
+    SFP = "sfp"  # the vector unit
+    PT = "pt"  # the matrix unit
+
+
+class Promotion(StrEnum):
+    """torch's ways from operand dtypes to the dtype an op computes in and returns."""
+
+    DEFAULT = "default"
+    INT_TO_FLOAT = "int_to_float"  # integers become the default float type
+    COMPARE = "compare"  # computes in the common type, returns bool
+    BOOL = "bool"  # operands as truth values, returns bool
+    SUM = "sum"  # integers and bool are summed as int64
+
+
+class Fold(StrEnum):
+    """How a reduction combines: ascending along dims, lanes folded in halves (contract N6)."""
+
+    SUM = "sum"
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+    ANY = "any"
+    ALL = "all"
+    ARG_MAX = "arg_max"
+    ARG_MIN = "arg_min"
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Where tests and benchmarks draw operands from: (low, high) per operand, the last one repeated; `whole` for integers."""
+
+    low: float = -4.0
+    high: float = 4.0
+    whole: bool = False
+    nonzero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Everything about one op. `artifact` is its opFuncName; `documented` False marks an extension of ours."""
+
+    name: str
+    kind: Kind
+    summary: str
+    artifact: str
+    documented: bool = False
+    unit: Unit = Unit.SFP
+    aten: tuple[str, ...] = ()
+    inductor: tuple[str, ...] = ()
+    operands: int = 1
+    scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
+    constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_
+    promotion: Promotion = Promotion.DEFAULT
+    body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
+    fold: Fold | None = None
+    finish: Callable[..., Value] | None = None  # after the fold; its second operand is fp32(1/n) where mean=True
+    integers: bool = True  # takes integer dtypes
+    floats: bool = True
+    ulps: int = 1  # error bound in units of the result's last place against the exact result
+    samples: Samples = field(default_factory=Samples)
