@@ -1,8 +1,9 @@
 """THE op table. `TABLE` maps a name to its row; everything about an op is in its row and nowhere else."""
 
+from openspyre.spec.ops.movement import MOVEMENT
 from openspyre.spec.ops.pointwise import POINTWISE
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples, Unit
 
-TABLE: dict[str, Row] = {row.name: row for row in POINTWISE}
+TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *MOVEMENT)}
 
 __all__ = ["TABLE", "Fold", "Kind", "Promotion", "Row", "Samples", "Unit"]

@@ -1,0 +1,47 @@
+"""Places temps in the program's pool: first fit by lifetime, so that temps that never live together share memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openspyre.compiler.ir import Buffer, Program, Role
+from openspyre.spec.formats import STICK_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceBuffers:
+    """`alignment` of every temp, in bytes."""
+
+    alignment: int = STICK_BYTES
+
+    def run(self, program: Program) -> Program:
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for when, op in enumerate(program.ops):
+            for access in op.accesses:
+                first.setdefault(access.buffer, when)
+                last[access.buffer] = when
+        placed: list[Buffer] = []
+        for buffer in sorted((b for b in program.buffers if b.role is Role.TEMP and b.name in first), key=lambda b: first[b.name]):
+            busy = [p for p in placed if last[p.name] >= first[buffer.name] and first[p.name] <= last[buffer.name]]
+            placed.append(replace(buffer, place=self._gap(busy, self._bytes(buffer))))
+        by_name = {buffer.name: buffer for buffer in placed}
+        return replace(
+            program,
+            buffers=tuple(by_name.get(b.name, b) for b in program.buffers if b.role is not Role.TEMP or b.name in by_name),
+            pool_bytes=max((b.place + self._bytes(b) for b in placed if b.place is not None), default=0),
+        )
+
+    def _bytes(self, buffer: Buffer) -> int:
+        if buffer.layout is None:
+            raise ValueError(f"temp {buffer.name!r} has no layout yet")
+        return -(-buffer.layout.device_bytes // self.alignment) * self.alignment
+
+    def _gap(self, busy: list[Buffer], needed: int) -> int:
+        start = 0
+        for buffer in sorted(busy, key=lambda b: b.place or 0):
+            place = buffer.place or 0
+            if start + needed <= place:
+                break
+            start = max(start, place + self._bytes(buffer))
+        return start
