@@ -307,7 +307,7 @@ TEST(an_exhausted_host_is_named_and_cached_pages_are_returned_first) {
   Configuration configuration;
   const uint64_t room = host_memory().available_bytes / 3 / kGranuleBytes * kGranuleBytes;
   configuration.host_reserve_bytes = host_memory().available_bytes - room;
-  Bench bench(1ull << 40, configuration);
+  Bench bench((host_memory().total_bytes / kRegionBytes + 1) * 4 * kRegionBytes, configuration);
   const auto share = [&](double fraction) { return static_cast<size_t>(fraction * static_cast<double>(room)); };
   CHECK_THROWS_SAYING(OutOfMemory, "is exhausted, not the card's", bench.allocator.allocate(2 * room, 0));
   Block* cached = bench.allocator.allocate(share(0.6), 0);

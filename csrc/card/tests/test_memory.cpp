@@ -100,10 +100,11 @@ TEST(released_pages_are_gone_and_read_as_zero) {
 
 TEST(committed_but_untouched_memory_counts_against_the_host) {
   const uint64_t room = host_memory().available_bytes / 2;
-  DeviceMemory first(0, 4096 * kGiB, host_memory().available_bytes - room), second(1, 4096 * kGiB, room);
+  const uint64_t host = (host_memory().total_bytes / kRegionBytes + 1) * kRegionBytes;
+  DeviceMemory first(0, 2 * host, host_memory().available_bytes - room), second(1, 2 * host, room);
   HostShortage shortage{};
   CHECK(first.commit(first.base(), room / 10 * 7, shortage));
-  CHECK(!first.commit(first.base() + 2048 * kGiB, room / 10 * 7, shortage));
+  CHECK(!first.commit(first.base() + host, room / 10 * 7, shortage));
   CHECK(shortage.available_bytes < room / 10 * 5);
   CHECK(!second.commit(second.base(), room / 10 * 7, shortage));  // all cards draw on one host
   first.release_inside(first.base(), room, UINT64_MAX);
