@@ -12,6 +12,7 @@
 #include "dma.h"
 #include "formats.h"
 #include "layout.h"
+#include "programs.h"
 #include "workers.h"
 
 namespace py = pybind11;
@@ -23,36 +24,12 @@ using Integers = std::vector<int64_t>;
 using ReleaseGil = py::call_guard<py::gil_scoped_release>;
 
 // --- errors ----------------------------------------------------------------------------------------------------------
-const char* fault_name(Fault kind) {
-  switch (kind) {
-    case Fault::InvalidArgument:
-      return "InvalidArgument";
-    case Fault::InvalidDevice:
-      return "InvalidDevice";
-    case Fault::UnsupportedFormat:
-      return "UnsupportedFormat";
-    case Fault::InvalidLayout:
-      return "InvalidLayout";
-    case Fault::ValueOutOfRange:
-      return "ValueOutOfRange";
-    case Fault::OutOfMemory:
-      return "OutOfMemory";
-    case Fault::CardLost:
-      return "CardLost";
-    case Fault::BadFork:
-      return "BadFork";
-    case Fault::Internal:
-      break;
-  }
-  return "Internal";
-}
-
 void translate_error(std::exception_ptr pending) {
   try {
     std::rethrow_exception(pending);
   } catch (const Error& error) {
     const py::object catalogue = py::module_::import("openspyre.spec.errors").attr("by_fault");
-    const py::object type = catalogue[fault_name(error.kind)];
+    const py::object type = catalogue[name(error.kind)];
     PyErr_SetObject(type.ptr(), type(error.what()).ptr());
   }
 }
@@ -354,4 +331,5 @@ PYBIND11_MODULE(_card, m) {
   bind_streams(m);
   bind_layouts(m);
   bind_copies(m);
+  bind_programs(m);
 }

@@ -19,6 +19,12 @@ enum class Fault : uint8_t {
   Internal,           // our bug
 };
 
+inline const char* name(Fault kind) {
+  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice", "UnsupportedFormat", "InvalidLayout", "ValueOutOfRange",
+                                   "OutOfMemory",     "CardLost",      "BadFork",           "Internal"};
+  return names[static_cast<int>(kind)];
+}
+
 class Error : public std::runtime_error {
  public:
   Error(Fault kind, const std::string& message) : std::runtime_error(message), kind(kind) {}

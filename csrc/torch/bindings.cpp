@@ -38,12 +38,6 @@ void call_python(const py::object& callable, Arguments&&... arguments) {
   }
 }
 
-const char* fault_name(openspyre::Fault kind) {
-  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice", "UnsupportedFormat", "InvalidLayout", "ValueOutOfRange",
-                                   "OutOfMemory",     "CardLost",      "BadFork",           "Internal"};
-  return names[static_cast<int>(kind)];
-}
-
 std::atomic<bool> configured{false};
 
 }  // namespace
@@ -59,7 +53,7 @@ void ensure_configured() {
 void rethrow(const openspyre::Error& error) {
   TORCH_CHECK_WITH(OutOfMemoryError, error.kind != openspyre::Fault::OutOfMemory, error.what());
   py::gil_scoped_acquire gil;
-  call_python(python().raise, fault_name(error.kind), error.what());
+  call_python(python().raise, openspyre::name(error.kind), error.what());
   throw;  // the Python half always raises
 }
 

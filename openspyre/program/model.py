@@ -76,6 +76,7 @@ class View:
     symbol: int
     dtype: str
     layout: SpyreTensorLayout
+    buffer_dtype: str
     buffer_size: tuple[int, ...]
     buffer_stride: tuple[int, ...]
     offset: int

@@ -1,0 +1,179 @@
+// Programs for Python: the frozen model of openspyre/program/model.py becomes the card's own, and can be run.
+#include "programs.h"
+
+#include <pybind11/stl.h>
+
+#include <map>
+#include <string>
+
+#include "program.h"
+#include "program_table.h"
+
+namespace py = pybind11;
+using namespace openspyre;
+
+namespace {
+
+template <typename Enum>
+Enum by_name(const py::handle& value, std::initializer_list<const char*> names) {
+  const auto text = py::cast<std::string>(py::str(value));
+  int place = 0;
+  for (const char* name : names) {
+    if (text == name) return static_cast<Enum>(place);
+    ++place;
+  }
+  fail(Fault::InvalidArgument, "'" + text + "' is not one of this program model's words");
+}
+
+template <typename Value>
+Value field(const py::handle& object, const char* name) {
+  return py::cast<Value>(object.attr(name));
+}
+
+DType dtype_named(const std::string& text) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (text == name(static_cast<DType>(i))) return static_cast<DType>(i);
+  }
+  fail(Fault::UnsupportedFormat, "no dtype '" + text + "' on the card");
+}
+
+DataFormat format_named(const std::string& text) {
+  for (int i = 0; i < kDataFormatCount; ++i) {
+    if (text == name(static_cast<DataFormat>(i))) return static_cast<DataFormat>(i);
+  }
+  fail(Fault::UnsupportedFormat, "no data format '" + text + "'");
+}
+
+const std::map<std::string, Op>& opcodes() {
+  static const auto* table = [] {
+    auto* made = new std::map<std::string, Op>;
+    for (int i = 0; i < kOpCount; ++i) (*made)[name(static_cast<Op>(i))] = static_cast<Op>(i);
+    return made;
+  }();
+  return *table;
+}
+
+VectorCode code_of(const py::handle& model) {
+  VectorCode code;
+  if (model.is_none()) return code;
+  auto target = static_cast<uint8_t>(py::len(model.attr("inputs")));
+  for (const py::handle bits : model.attr("constants")) code.constants.push_back({target++, py::cast<uint32_t>(bits)});
+  for (const py::handle item : model.attr("instructions")) {
+    const auto opcode = field<std::string>(item, "opcode");
+    const auto found = opcodes().find(opcode);
+    if (found == opcodes().end()) fail(Fault::InvalidArgument, "the vector unit has no primitive '" + opcode + "'");
+    const auto sources = field<std::vector<uint8_t>>(item, "sources");
+    Instruction instruction{found->second, field<uint8_t>(item, "target")};
+    if (!sources.empty()) instruction.a = sources[0];
+    if (sources.size() > 1) instruction.b = sources[1];
+    if (sources.size() > 2) instruction.c = sources[2];
+    code.instructions.push_back(instruction);
+  }
+  code.results = field<std::vector<uint8_t>>(model, "results");
+  return code;
+}
+
+Combine combine_of(const py::handle& value) {
+  return by_name<Combine>(value, {"sum", "prod", "max", "min", "any", "all", "arg_max", "arg_min"});
+}
+
+Operand operand_of(const py::handle& model) {
+  Operand operand;
+  operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar"});
+  operand.symbol = field<int32_t>(model, "symbol");
+  operand.offset = field<int64_t>(model, "offset");
+  operand.stride = field<std::vector<int64_t>>(model, "strides");
+  operand.tile_stride = field<int64_t>(model, "tile_stride");
+  operand.element = {dtype_named(field<std::string>(model, "dtype")), format_named(field<std::string>(model, "data_format"))};
+  return operand;
+}
+
+Step::View view_of(const py::handle& model) {
+  const py::object layout = model.attr("layout");
+  const Layout tiled{field<std::vector<int64_t>>(layout, "device_size"), field<std::vector<int64_t>>(layout, "stride_map"),
+                     static_cast<DataFormat>(field<int>(layout, "device_dtype")),
+                     static_cast<ElementArrangement>(field<int>(layout, "element_arrangement"))};
+  const DType dtype = dtype_named(field<std::string>(model, "dtype"));
+  Step::View view;
+  view.shape = intern(field<std::vector<int64_t>>(model, "buffer_size"), field<std::vector<int64_t>>(model, "buffer_stride"),
+                      dtype_named(field<std::string>(model, "buffer_dtype")), tiled);
+  view.dtype = dtype;
+  view.offset = field<int64_t>(model, "offset");
+  view.size = field<std::vector<int64_t>>(model, "size");
+  view.stride = field<std::vector<int64_t>>(model, "stride");
+  return view;
+}
+
+void read_lane(const py::handle& model, LaneBlock& lane) {
+  lane.lanes = field<int32_t>(model, "lanes");
+  lane.extent = field<int64_t>(model, "extent");
+  lane.block_loop = field<int32_t>(model, "block_loop");
+  lane.reduced = field<bool>(model, "reduced");
+  lane.store_padding = field<bool>(model, "store_padding");
+}
+
+RowStage stage_of(const py::handle& model) {
+  const py::object combine = model.attr("combine");
+  RowStage stage;
+  stage.kind = combine.is_none() ? RowStage::Kind::Map : RowStage::Kind::Reduce;
+  stage.rows = field<std::vector<uint8_t>>(model, "rows");
+  stage.code = code_of(model.attr("code"));
+  stage.target = field<uint8_t>(model, "target");
+  if (!combine.is_none()) stage.combine = combine_of(combine);
+  return stage;
+}
+
+Step step_of(const py::handle& model) {
+  Step step;
+  step.name = field<std::string>(model, "name");
+  step.kind = by_name<StepKind>(model.attr("kind"), {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter"});
+  for (const py::handle loop : model.attr("loops")) {
+    step.loops.push_back({field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
+  }
+  if (!model.attr("lane").is_none()) read_lane(model.attr("lane"), step.lane);
+  for (const py::handle operand : model.attr("inputs")) step.inputs.push_back(operand_of(operand));
+  for (const py::handle operand : model.attr("outputs")) step.outputs.push_back(operand_of(operand));
+  step.code = code_of(model.attr("code"));
+  step.finish = code_of(model.attr("finish"));
+  if (!model.attr("combine").is_none()) step.combine = combine_of(model.attr("combine"));
+  for (const py::handle stage : model.attr("stages")) step.stages.push_back(stage_of(stage));
+  if (const py::object contraction = model.attr("contraction"); !contraction.is_none()) {
+    step.k_extent = field<int64_t>(contraction, "k_extent");
+    step.k_lanes = field<int32_t>(contraction, "k_lanes");
+    step.b_k_stride = field<int64_t>(contraction, "b_k_stride");
+  }
+  for (const py::handle view : model.attr("views")) step.views.push_back(view_of(view));
+  step.index_stride = field<int64_t>(model, "index_stride");
+  step.index_bound = field<int64_t>(model, "index_bound");
+  step.accumulate = field<bool>(model, "accumulate");
+  return step;
+}
+
+uint64_t load(const py::object& model) {
+  Program program;
+  program.name = field<std::string>(model, "name");
+  program.symbols = static_cast<int32_t>(py::len(model.attr("symbols"))) + (field<int64_t>(model, "pool_bytes") > 0 ? 1 : 0);
+  program.scalars = static_cast<int32_t>(py::len(model.attr("scalars")));
+  for (const py::handle step : model.attr("steps")) program.steps.push_back(step_of(step));
+  return publish(prepare(std::move(program)));
+}
+
+void run(uint64_t id, int card_index, int64_t stream_id, const std::vector<Address>& addresses,
+         const std::vector<uint32_t>& scalars) {
+  const auto prepared = published(id);
+  Card& target = card(card_index);
+  Stream& stream = target.stream(stream_id);
+  const Ticket ticket = stream.submit(prepared->program().name.c_str(), [&] {
+    const std::vector<int64_t> none(addresses.size());
+    prepared->run(target, {addresses, none, none, scalars});
+  });
+  stream.wait(ticket);
+}
+
+}  // namespace
+
+void bind_programs(py::module_& m) {
+  m.def("load_program", &load);
+  m.def("unload_program", [](uint64_t id) { withdraw(id); });
+  m.def("run_program", &run, py::call_guard<py::gil_scoped_release>());
+}
