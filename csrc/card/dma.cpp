@@ -79,7 +79,11 @@ void divide(const Piece& piece, int64_t itemsize, std::vector<Piece>& tasks) {
     return;
   }
   if (piece.axes.empty()) return divide_row(piece, kTaskBytes / itemsize, tasks);
-  const Axis axis = piece.axes.front();
+  // The loop with the longest device stride: the others walk neighbouring sticks and stay together.
+  const auto outer = std::max_element(piece.axes.begin(), piece.axes.end(),
+                                      [](const Axis& a, const Axis& b) { return a.device < b.device; });
+  const auto position = outer - piece.axes.begin();
+  const Axis axis = *outer;
   int64_t length = std::max<int64_t>(1, kTaskBytes / (bytes / axis.count));
   if (length > 64) length = length / 64 * 64;
   for (int64_t first = 0; first < axis.count; first += length) {
@@ -87,9 +91,9 @@ void divide(const Piece& piece, int64_t itemsize, std::vector<Piece>& tasks) {
     part.host += first * axis.host;
     part.view += first * axis.view;
     part.device += first * axis.device;
-    part.axes.front().count = std::min(length, axis.count - first);
-    if (part.axes.front().count == 1) {
-      part.axes.erase(part.axes.begin());
+    part.axes[position].count = std::min(length, axis.count - first);
+    if (part.axes[position].count == 1) {
+      part.axes.erase(part.axes.begin() + position);
       divide(part, itemsize, tasks);
     } else {
       tasks.push_back(std::move(part));

@@ -30,7 +30,8 @@ struct DeviceView {
 };
 
 // Sizes must be equal; throws InvalidArgument otherwise, UnsupportedFormat for a pair without a conversion,
-// ValueOutOfRange naming index and value for an integer the device format cannot hold (nothing is promised of the target then).
+// ValueOutOfRange naming index and value for an integer the device format cannot hold (nothing is promised of the
+// target then).
 void copy_in(const HostView& source, const DeviceView& target);
 void copy_out(const DeviceView& source, const HostView& target);
 void copy_across(const DeviceView& source, const DeviceView& target);  // may overlap only if identical

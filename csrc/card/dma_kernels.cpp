@@ -74,13 +74,15 @@ class RowMover {
   RowMover(const Transfer& transfer, const Piece& piece)
       : t_(transfer), item_(transfer.device_itemsize), host_item_(transfer.host_itemsize) {
     const int64_t widest = std::max(item_, host_item_);
-    block_rows_ = std::clamp(kScratchBytes / (piece.row_elements() * widest), kFewestRows, kMostRows);
-    stretches_ = stretches_of(piece.row, kScratchBytes / block_rows_ / widest);
-    // The loop over neighbouring sticks, so that a block's writes are contiguous.
+    // The loop along which the target is most contiguous: neighbouring sticks, or rows that follow on the host.
+    const auto pitch = [&](const Axis& axis) { return t_.inbound ? axis.device : axis.host; };
     for (const Axis& axis : piece.axes) {
-      if (axis.device != 0 && (rows_ == nullptr || axis.device < rows_->device)) rows_ = &axis;
+      if (axis.device != 0 && (rows_ == nullptr || pitch(axis) < pitch(*rows_))) rows_ = &axis;
     }
     if (rows_ != nullptr) row_ = *rows_;
+    const int64_t fitting = std::clamp(kScratchBytes / (piece.row_elements() * widest), kFewestRows, kMostRows);
+    block_rows_ = std::min(row_.count, fitting);
+    stretches_ = stretches_of(piece.row, kScratchBytes / block_rows_ / widest);
   }
   const Axis* rows() const { return rows_; }
 

@@ -78,7 +78,11 @@ void store_sticks(const StickGrid& grid, int64_t tiles, int64_t rows, int64_t by
     for (int64_t r = 0; r < rows; ++r) {
       const std::byte* source = grid.scratch + i * grid.scratch_tile + r * grid.scratch_row;
       std::byte* target = grid.device + i * grid.device_tile + r * grid.device_row;
-      streaming&& bytes == 128 ? stream_bytes(source, target, 128) : copy_stick(source, target, bytes);
+      if (streaming && bytes >= 64) {
+        stream_bytes(source, target, bytes);
+      } else {
+        copy_stick(source, target, bytes);
+      }
     }
   }
 }
