@@ -89,6 +89,8 @@ bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& 
   return found;
 }
 
+}  // namespace
+
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string name = c10::toString(op.operator_name());
@@ -122,6 +124,8 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   counts[name].bytes_to_host += in.bytes;
   counts[name].bytes_to_device += out_bytes;
 }
+
+namespace {
 
 const c10::OperatorHandle& operator_named(const char* name) {
   static std::map<std::string, c10::OperatorHandle> handles;

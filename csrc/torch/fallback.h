@@ -1,11 +1,19 @@
 // The CPU fallback for every operator without a kernel of ours: counted, announced once per operator, or refused.
 #pragma once
 
+#include <ATen/core/stack.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
 
+namespace c10 {
+class OperatorHandle;
+}
+
 namespace torch_spyre {
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 enum class FallbackMode { Warn, Error, Silent };
 

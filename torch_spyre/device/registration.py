@@ -15,7 +15,7 @@ def register() -> None:
     from torch_spyre.device import api
 
     _take_our_logs()
-    _torch.connect(_configure, _raise_fault, _announce_fallback)
+    _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call)
     torch_seams.rename_backend()
     torch_seams.register_device_module(DEVICE_NAME, api)
     torch.utils.generate_methods_for_privateuse1_backend(
@@ -53,3 +53,9 @@ def _announce_fallback(operator: str, mode: str) -> None:
     from torch_spyre.ops import fallbacks
 
     fallbacks.announce(operator, mode)
+
+
+def _compile_call(operator: str, arguments: list[object]) -> object:
+    from torch_spyre.ops import eager
+
+    return eager.compile_call(operator, arguments)

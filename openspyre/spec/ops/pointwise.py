@@ -70,6 +70,12 @@ def _floor_divide(a: Value, b: Value) -> Value:
     return select(b.equals(0), a / b, near)
 
 
+def _trunc_divide(a: Value, b: Value) -> Value:
+    if a.lane is not Lane.FLOAT and b.lane is not Lane.FLOAT:
+        return call("tdiv_i", to_int(a), to_int(b))
+    return call("trunc", to_float(a) / to_float(b))
+
+
 def _pow(a: Value, b: Value) -> Value:
     return call("pow", to_float(a), to_float(b))
 
@@ -110,11 +116,13 @@ def _integer_only(whole: object, real: str) -> object:
 
 
 ARITHMETIC = (
-    _row("add", "a + alpha * b", lambda a, b: a + b, operands=2, documented=True),
-    _row("sub", "a - alpha * b", lambda a, b: a - b, operands=2, documented=True),
+    _row("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
+    _row("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
+    _row("add_scaled", "a + alpha * b", lambda a, b, alpha: a + alpha * b, operands=2, scalars=("alpha",), aten=("add",), inductor=()),
+    _row("sub_scaled", "a - alpha * b", lambda a, b, alpha: a - alpha * b, operands=2, scalars=("alpha",), aten=("sub",), inductor=()),
     _row("mul", "a * b", lambda a, b: a * b, operands=2, documented=True),
     _row("div", "a / b", lambda a, b: to_float(a) / to_float(b), operands=2, artifact="realdiv", documented=True,
-         promotion=Promotion.INT_TO_FLOAT, samples=_NONZERO, inductor=("truediv", "div")),
+         promotion=Promotion.INT_TO_FLOAT, samples=_NONZERO, inductor=("truediv", "div"), fixed=(("rounding_mode", None),)),
     _row("fma", "a * b + c, rounded once", lambda a, b, c: call("fma", to_float(a), to_float(b), to_float(c)), operands=3, aten=()),
     _row("neg", "-x", lambda x: -x, documented=True),
     _row("abs", "|x|", lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x)), documented=True),
@@ -126,6 +134,10 @@ ARITHMETIC = (
     _row("fmod", "the rest of a division, with the dividend's sign",
          lambda a, b: a._both(b, "fmod", "tmod_i"), operands=2, samples=_NONZERO),
     _row("floor_divide", "the whole quotient, rounded down", _floor_divide, operands=2, samples=_NONZERO, inductor=("floordiv",)),
+    _row("div_floor", "a / b, rounded down", _floor_divide, operands=2, samples=_NONZERO, aten=("div",), inductor=(),
+         fixed=(("rounding_mode", "floor"),)),
+    _row("div_trunc", "a / b, rounded towards zero", _trunc_divide, operands=2, samples=_NONZERO, aten=("div",),
+         inductor=("truncdiv",), fixed=(("rounding_mode", "trunc"),)),
     _row("pow", "a to the power of b", _pow, operands=2, aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"),
          samples=_POSITIVE, ulps=2),
     _row("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=()),
@@ -163,8 +175,10 @@ ACTIVATIONS = (
     _row("leaky_relu", "x, or slope * x below 0", lambda x, slope: select(x > 0, x, x * slope), artifact="leakyrelufwd",
          documented=True, scalars=("negative_slope",), integers=False),
     _row("silu", "x * sigmoid(x)", _silu, documented=True, integers=False, ulps=2),
-    _row("gelu", "x * normal cdf(x)", _gelu_erf, artifact="gelufwd", documented=True, integers=False, ulps=2),
-    _row("gelu_tanh", "gelu, tanh form", _gelu_tanh, artifact="gelufwdtanh", aten=(), integers=False, ulps=2),
+    _row("gelu", "x * normal cdf(x)", _gelu_erf, artifact="gelufwd", documented=True, integers=False, ulps=2,
+         fixed=(("approximate", "none"),)),
+    _row("gelu_tanh", "gelu, tanh form", _gelu_tanh, artifact="gelufwdtanh", aten=("gelu",), inductor=(), integers=False, ulps=2,
+         fixed=(("approximate", "tanh"),)),
     _row("softplus", "log(1 + exp(beta x)) / beta", _softplus, documented=True, scalars=("beta", "threshold"),
          constants=("softplusBeta", "softplusThresh"), integers=False, ulps=2),
     _row("mish", "x * tanh(softplus(x))", _mish, documented=True, integers=False, ulps=3),

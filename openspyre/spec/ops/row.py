@@ -73,6 +73,7 @@ class Row:
     operands: int = 1
     scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
     constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_
+    fixed: tuple[tuple[str, object], ...] = ()  # aten arguments that must have this value for the row to apply
     promotion: Promotion = Promotion.DEFAULT
     body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
     fold: Fold | None = None

@@ -1,0 +1,324 @@
+#include "eager.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "fallback.h"
+#include "program_table.h"
+
+namespace torch_spyre {
+namespace {
+
+using Key = c10::SmallVector<int64_t, 64>;
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    uint64_t hash = 0x9E3779B97F4A7C15ull;
+    for (const int64_t word : key) hash = (hash ^ static_cast<uint64_t>(word)) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
+    return hash;
+  }
+};
+
+struct LoadedPlan {
+  CallPlan plan;
+  std::shared_ptr<const openspyre::PreparedProgram> program;
+};
+
+// One per registered operator; never freed, because the dispatcher points into it.
+struct EagerOp {
+  std::string name;
+  std::vector<bool> dynamic;  // per schema argument
+  std::shared_mutex mutex;
+  std::unordered_map<Key, std::shared_ptr<const LoadedPlan>, KeyHash> plans;
+};
+
+constexpr size_t kPlansPerOp = 4096;
+std::atomic<int64_t> launches{0}, compilations{0};
+
+struct OpTable {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<EagerOp>> ops;
+  std::unordered_map<std::string, EagerOp*> by_name;
+};
+OpTable& op_table() {
+  static auto* instance = new OpTable;
+  return *instance;
+}
+
+// --- the key (D7) -------------------------------------------------------------------------------------------------------
+
+// True if no index of the view carries from one group of the layout into the next: then only the lane of its start matters.
+bool walks_within_groups(const openspyre::BufferShape& shape, const at::Tensor& tensor) {
+  int64_t rest = tensor.storage_offset();
+  c10::SmallVector<int64_t, 8> steps(tensor.strides().begin(), tensor.strides().end());
+  for (const openspyre::Group& group : shape.groups()) {
+    int64_t reach = rest / group.base_stride;
+    rest %= group.base_stride;
+    for (size_t dim = 0; dim < steps.size(); ++dim) {
+      reach += steps[dim] / group.base_stride * (tensor.size(static_cast<int64_t>(dim)) - 1);
+      steps[dim] %= group.base_stride;
+    }
+    if (reach >= group.extent) return false;
+  }
+  return rest == 0;
+}
+
+class CallReader {
+ public:
+  CallReader(const EagerOp& op, const torch::jit::Stack& stack, size_t arguments) : base_(stack.size() - arguments) {
+    for (size_t i = 0; i < arguments; ++i) add(stack[base_ + i], op.dynamic[i]);
+  }
+
+  Key key;
+  c10::SmallVector<const at::Tensor*, 8> tensors;  // flattened; undefined ones are left out
+  bool usable = true;                              // false: something no program can take (another device, sparse, ...)
+  c10::DeviceIndex device = -1;
+
+ private:
+  void add(const c10::IValue& value, bool dynamic) {
+    if (value.isTensor()) {
+      add_tensor(value.toTensor());
+    } else if (value.isNone()) {
+      key.push_back(-1);
+    } else if (value.isInt()) {
+      key.append({1, dynamic ? 0 : value.toInt()});
+    } else if (value.isDouble()) {
+      key.append({2, dynamic ? 0 : std::bit_cast<int64_t>(value.toDouble())});
+    } else if (value.isBool()) {
+      key.append({3, dynamic ? 0 : value.toBool()});
+    } else if (value.isIntList()) {
+      key.append({4, static_cast<int64_t>(value.toIntVector().size())});
+      for (const int64_t item : value.toIntVector()) key.push_back(item);
+    } else if (value.isTensorList()) {
+      const c10::ArrayRef<at::Tensor> list = value.toTensorVector();
+      key.append({5, static_cast<int64_t>(list.size())});
+      kept_.insert(kept_.end(), list.begin(), list.end());
+      usable = false;  // lists are not compiled yet
+    } else if (value.isString()) {
+      key.append({6, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
+    } else {
+      usable = false;
+    }
+  }
+
+  void add_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      key.push_back(-2);
+      return;
+    }
+    if (tensor.is_cpu() && tensor.dim() == 0) {  // a number in disguise: its value is a launch scalar
+      key.append({7, static_cast<int64_t>(tensor.scalar_type()), tensor.unsafeGetTensorImpl()->is_wrapped_number()});
+      return;
+    }
+    if (tensor.device().type() != kSpyre || !tensor.has_storage() || (device >= 0 && tensor.device().index() != device)) {
+      usable = false;
+      return;
+    }
+    device = tensor.device().index();
+    if (access_of(tensor) != Access::Tiled) {
+      usable = false;
+      return;
+    }
+    const openspyre::BufferShape& shape = *record_of(tensor).shape;
+    key.append({8, static_cast<int64_t>(tensor.scalar_type()), static_cast<int64_t>(shape.id()), tensor.dim(), alias(tensor)});
+    key.append(tensor.sizes().begin(), tensor.sizes().end());
+    key.append(tensor.strides().begin(), tensor.strides().end());
+    if (tensor.numel() > 0 && walks_within_groups(shape, tensor)) {
+      const int lanes = openspyre::elems_per_stick(shape.layout().format);
+      key.push_back(shape.device_offset(tensor.storage_offset()) % lanes);
+    } else {
+      key.append({-3, tensor.storage_offset()});
+    }
+    tensors.push_back(&tensor);
+  }
+
+  int64_t alias(const at::Tensor& tensor) const {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i]->storage().is_alias_of(tensor.storage())) return static_cast<int64_t>(i);
+    }
+    return -1;
+  }
+
+  size_t base_;
+  std::vector<at::Tensor> kept_;
+};
+
+// --- the launch -----------------------------------------------------------------------------------------------------------
+
+uint32_t encode(const c10::IValue& value, ScalarPlan::Encoding encoding) {
+  const c10::Scalar number = value.isTensor() ? value.toTensor().item() : value.toScalar();
+  switch (encoding) {
+    case ScalarPlan::Encoding::Float:
+      return std::bit_cast<uint32_t>(number.to<float>());
+    case ScalarPlan::Encoding::Sen169: {
+      // On the format's grid; infinities stay what they are inside the card (N2).
+      const float wide = static_cast<float>(number.toDouble());
+      const uint16_t code = openspyre::sen169_from_float(wide);
+      if ((code & 0x7FFF) != 0x7FFF) return std::bit_cast<uint32_t>(openspyre::sen169_to_float(code));
+      return std::bit_cast<uint32_t>(wide != wide ? wide : std::copysign(std::numeric_limits<float>::infinity(), wide));
+    }
+    case ScalarPlan::Encoding::Int:
+      return static_cast<uint32_t>(static_cast<int32_t>(number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble())
+                                                                                 : number.toLong()));
+  }
+  return 0;
+}
+
+struct Launch {
+  std::shared_ptr<const LoadedPlan> loaded;
+  openspyre::Card* card;
+  c10::SmallVector<openspyre::Address, 6> addresses;
+  c10::SmallVector<int64_t, 6> offsets, host_offsets;
+  c10::SmallVector<uint32_t, 4> scalars;
+
+  void operator()() const {
+    const auto view = [](const auto& list) { return std::span(list.data(), list.size()); };
+    loaded->program->run(*card, {view(addresses), view(offsets), view(host_offsets), view(scalars)});
+  }
+};
+
+void launch(const EagerOp& op, std::shared_ptr<const LoadedPlan> loaded, const CallReader& call, const torch::jit::Stack& stack,
+            size_t arguments, c10::SmallVector<at::Tensor, 2>& results) {
+  const CallPlan& plan = loaded->plan;
+  for (const ResultPlan& result : plan.results) {
+    results.push_back(result.argument >= 0 ? *call.tensors[result.argument]
+                                           : new_tensor(result.size, result.stride, result.dtype, result.shape, call.device));
+  }
+  if (plan.program == 0) return;  // nothing to compute: an empty result
+  openspyre::Stream& stream = current_stream(call.device);
+  Launch work{std::move(loaded), &stream.card(), {}, {}, {}, {}};
+  for (size_t i = 0; i < plan.symbols.size(); ++i) {
+    const int symbol = plan.symbols[i];
+    const at::Tensor& tensor = symbol >= 0 ? *call.tensors[symbol] : results[-1 - symbol];
+    const BufferRecord& record = record_of(tensor);
+    const int64_t offset = tensor.storage_offset(), compiled = plan.compiled_offsets[i];
+    work.addresses.push_back(record.block ? record.block->address : 0);
+    work.host_offsets.push_back(offset - compiled);
+    work.offsets.push_back(offset == compiled ? 0
+                                              : record.shape->device_offset(offset) - record.shape->device_offset(compiled));
+  }
+  for (const ScalarPlan& scalar : plan.scalars) {
+    work.scalars.push_back(encode(stack[stack.size() - arguments + scalar.argument], scalar.encoding));
+  }
+  openspyre::Block* pool = nullptr;
+  if (plan.pool_bytes > 0) {
+    pool = work.card->allocate(plan.pool_bytes, stream.id());
+    work.addresses.push_back(pool->address);
+    work.offsets.push_back(0);
+    work.host_offsets.push_back(0);
+  }
+  const openspyre::Ticket ticket = stream.submit(op.name.c_str(), std::move(work));
+  if (pool) pool->card->free(pool);  // in stream order: the launch is before it
+  for (const at::Tensor& result : results) record_of(result).written_by(stream, ticket);
+  launches.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::shared_ptr<const LoadedPlan> find_or_compile(EagerOp& op, const CallReader& call, const torch::jit::Stack& stack,
+                                                  size_t arguments) {
+  {
+    std::shared_lock lock(op.mutex);
+    const auto found = op.plans.find(call.key);
+    if (found != op.plans.end()) return found->second;
+  }
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->plan = compile_call(op.name, stack, arguments);
+  if (loaded->plan.program) loaded->program = openspyre::published(loaded->plan.program);
+  compilations.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock lock(op.mutex);
+  if (op.plans.size() >= kPlansPerOp) op.plans.clear();  // running launches hold theirs
+  return op.plans.emplace(call.key, std::move(loaded)).first->second;
+}
+
+void check_overlap(const CallPlan& plan, const CallReader& call) {
+  for (const ResultPlan& result : plan.results) {
+    if (result.argument < 0) continue;
+    const at::Tensor& target = *call.tensors[result.argument];
+    at::assert_no_internal_overlap(target);
+    for (const at::Tensor* tensor : call.tensors) {
+      if (tensor != &target) at::assert_no_partial_overlap(target, *tensor);
+    }
+  }
+}
+
+void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp& op) {
+  const c10::FunctionSchema& schema = handle.schema();
+  const size_t arguments = schema.arguments().size();
+  c10::SmallVector<at::Tensor, 2> results;
+  const bool done = translated([&] {
+    CallReader call(op, *stack, arguments);
+    if (!call.usable || call.device < 0) return false;
+    auto loaded = find_or_compile(op, call, *stack, arguments);
+    if (loaded->plan.fallback) return false;
+    for (size_t r = 0; r < loaded->plan.resize.size(); ++r) {
+      const at::Tensor out = *call.tensors[loaded->plan.resize[r]];
+      out.resize_(loaded->plan.results[r].size);
+    }
+    if (!loaded->plan.resize.empty()) {
+      CallReader again(op, *stack, arguments);
+      loaded = find_or_compile(op, again, *stack, arguments);
+      check_overlap(loaded->plan, again);
+      launch(op, std::move(loaded), again, *stack, arguments, results);
+      return true;
+    }
+    check_overlap(loaded->plan, call);
+    launch(op, std::move(loaded), call, *stack, arguments, results);
+    return true;
+  });
+  if (!done) return fallback(handle, stack);
+  stack->erase(stack->end() - static_cast<int64_t>(arguments), stack->end());
+  for (at::Tensor& result : results) stack->emplace_back(std::move(result));
+}
+
+struct EagerKernel final : c10::OperatorKernel {
+  explicit EagerKernel(EagerOp* op) : op(op) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) { eager(handle, stack, *op); }
+  EagerOp* op;
+};
+
+}  // namespace
+
+void register_eager(const std::string& name, const std::vector<std::string>& dynamic) {
+  const size_t dot = name.find('.');
+  const std::string base = "aten::" + name.substr(0, dot);
+  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+  const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(base.c_str(), overload.c_str());
+  std::lock_guard lock(op_table().mutex);
+  if (op_table().by_name.count(name)) return;
+  auto op = std::make_unique<EagerOp>();
+  op->name = "aten::" + name;
+  for (const c10::Argument& argument : handle.schema().arguments()) {
+    op->dynamic.push_back(std::find(dynamic.begin(), dynamic.end(), argument.name()) != dynamic.end());
+  }
+  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<EagerKernel>(op.get())));
+  op_table().by_name[name] = op.get();
+  op_table().ops.push_back(std::move(op));
+}
+
+EagerCounts eager_counts() {
+  EagerCounts counts{launches.load(), compilations.load(), 0};
+  std::lock_guard lock(op_table().mutex);
+  for (const auto& op : op_table().ops) {
+    std::shared_lock plans_lock(op->mutex);
+    counts.programs += static_cast<int64_t>(op->plans.size());
+  }
+  return counts;
+}
+
+void clear_eager_cache() {
+  std::lock_guard lock(op_table().mutex);
+  for (const auto& op : op_table().ops) {
+    std::unique_lock plans_lock(op->mutex);
+    for (const auto& [key, loaded] : op->plans) openspyre::withdraw(loaded->plan.program);
+    op->plans.clear();
+  }
+}
+
+}  // namespace torch_spyre

@@ -1,0 +1,59 @@
+// Eager operators: a boxed kernel that finds a compiled program by the call's key and launches it, without Python after the
+// first call of a key (D7).
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layout.h"
+#include "record.h"
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace torch_spyre {
+
+// How one result of a call comes to be.
+struct ResultPlan {
+  int argument = -1;  // >= 0: the call's own tensor (in place, out=), counted over the flattened tensors
+  c10::ScalarType dtype = c10::ScalarType::Half;
+  std::vector<int64_t> size, stride;
+  openspyre::ShapePtr shape;
+};
+
+// Where a launch scalar comes from.
+struct ScalarPlan {
+  enum class Encoding : uint8_t { Float, Sen169, Int };
+  int argument = 0;    // position in the operator's arguments
+  Encoding encoding = Encoding::Float;
+};
+
+// A compiled call. `symbols`: flattened tensor i, or -1 - r for result r.
+struct CallPlan {
+  bool fallback = false;
+  uint64_t program = 0;
+  std::vector<int> symbols;
+  std::vector<int64_t> compiled_offsets;  // host offset each symbol had when it was compiled
+  std::vector<ScalarPlan> scalars;
+  std::vector<ResultPlan> results;
+  std::vector<int> resize;  // out= tensors that must first be given the size of result r: argument numbers
+  size_t pool_bytes = 0;
+};
+
+// Compiles a call (in Python); defined in bindings.cpp.
+CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, size_t arguments);
+
+// `dynamic` names the schema arguments that are launch scalars rather than part of the key.
+void register_eager(const std::string& op, const std::vector<std::string>& dynamic);
+
+struct EagerCounts {
+  int64_t launches = 0, compilations = 0, programs = 0;
+};
+EagerCounts eager_counts();
+void clear_eager_cache();
+
+}  // namespace torch_spyre

@@ -1,0 +1,33 @@
+"""What a compiled eager call is: the data the C++ cache keeps (csrc/torch/eager.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from openspyre.spec.layout import SpyreTensorLayout
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPlan:
+    """A result: the call's own tensor (`argument` >= 0, counted over its tensors on the card), or a new one."""
+
+    argument: int
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    layout: SpyreTensorLayout | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding)."""
+
+    program: int
+    symbols: tuple[int, ...]
+    offsets: tuple[int, ...]
+    scalars: tuple[tuple[int, str], ...]
+    results: tuple[ResultPlan, ...]
+    resize: tuple[int, ...] = ()
+    pool_bytes: int = 0

@@ -1,0 +1,14 @@
+"""From IR to a program on the card: passes, bundle, back end. Every eager call and every graph goes this way."""
+
+from __future__ import annotations
+
+from openspyre import backend, card
+from openspyre.compiler import emit, pipeline
+from openspyre.compiler.ir import Program
+
+
+def load(ir: Program) -> tuple[int, int]:
+    """Compile and load; the program's number and the bytes of its pool."""
+    bundle = emit.emit(pipeline.run(ir))
+    program = backend.compile_bundle(bundle)
+    return card.programs.load(program).number, program.pool_bytes
