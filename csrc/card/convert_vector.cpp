@@ -150,7 +150,8 @@ struct Fp16ToSen169 {
     normalise(1 << 6, 4);
     normalise(1 << 8, 2);
     normalise(1 << 9, 1);
-    return V::finish(code, ((exponent + 15) << 9) + shifted, infinite, ~(infinite & 0));  // the leading one makes it 16
+    return V::finish(code, (typename V::S)(((typename V::U)(exponent + 15) << 9) + (typename V::U)shifted), infinite,
+                     ~(infinite & 0));  // the leading one makes it 16
   }
 };
 
@@ -314,7 +315,10 @@ struct HotPair {
   Convert loops[2];
 };
 
-#define HOT_PAIR(source, target, name) {Codec::source, Codec::target, {name##_baseline, name##_wide}}
+#define HOT_PAIR(source, target, name)                             \
+  {                                                                \
+    Codec::source, Codec::target, { name##_baseline, name##_wide } \
+  }
 constexpr HotPair kHotPairs[] = {
     HOT_PAIR(Fp16, Sen169, fp16_to_sen169),       HOT_PAIR(Sen169Seen, Fp16, sen169_to_fp16),
     HOT_PAIR(Bf16, Sen169, bf16_to_sen169),       HOT_PAIR(Sen169Seen, Bf16, sen169_to_bf16),
