@@ -3,7 +3,9 @@
 PyTorch finds this package through its `torch.backends` entry point and calls `_autoload`, so `import torch` is all a user needs.
 """
 
+import importlib
 import sys
+from types import ModuleType
 
 __version__ = "0.1.0"
 _registered = False
@@ -26,6 +28,13 @@ def _autoload() -> None:
             "`openspyre doctor` tells more",
             file=sys.stderr,
         )
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Documented submodules load when they are first named."""
+    if name in ("_C", "constants", "device", "model_utils", "ops", "streams"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Last, because torch calls _autoload back while it is being imported. The second call serves TORCH_DEVICE_BACKEND_AUTOLOAD=0.

@@ -89,7 +89,15 @@ bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& 
   return found;
 }
 
+thread_local int fallback_depth = 0;
+struct FallbackScope {
+  FallbackScope() { ++fallback_depth; }
+  ~FallbackScope() { --fallback_depth; }
+};
+
 }  // namespace
+
+bool inside_fallback() { return fallback_depth > 0; }
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
@@ -113,7 +121,10 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
       if (!substitute_generator(schema, *stack, device)) lent.emplace(host_generator(std::nullopt, device));
     });
   }
-  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  {
+    const FallbackScope scope;
+    at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  }
 
   if (out_bytes == 0) {
     Traffic out;

@@ -31,6 +31,7 @@ def _apply(settings: Settings) -> None:
         host_reserve_bytes=settings.host_reserve_mib << 20,
         cache_watermark=settings.cache_watermark,
         sanitize=settings.sanitize,
+        isa=settings.isa,
     )
 
 

@@ -46,6 +46,12 @@ class Settings:
         "fraction of the host's memory above which freed card memory goes back to the host at once",
     )
     sanitize: bool = switch("OPENSPYRE_SANITIZE", False, BOOL, "unkind card: fresh and freed memory is poisoned")
+    isa: str = switch(
+        "OPENSPYRE_ISA",
+        "",
+        choice("baseline", "avx2", "avx512"),
+        "widest host instructions the cores may use; results do not depend on it; unset: all the host has",
+    )
     cache_dir: Path = switch(  # noqa: RUF009 (a field, as all of these)
         "OPENSPYRE_CACHE_DIR", _default_cache_dir, PATH, "directory of compiled programs, private to its user"
     )

@@ -44,6 +44,13 @@ def test_operators_give_the_cpu_result(name, no_leak):
         torch.testing.assert_close(mine.cpu(), theirs)
 
 
+def test_infinities_of_16_bit_tensors_reach_a_fallback_as_infinities():
+    mask = torch.tensor([[0.0, float("-inf")], [float("-inf"), float("-inf")]], dtype=torch.float16)
+    x = torch.ones(2, 2, dtype=torch.float16).to("spyre") + mask.to("spyre")
+    assert x.logcumsumexp(1).cpu()[0].tolist() == [1.0, 1.0]
+    assert mask.to("spyre").isinf().cpu().tolist() == mask.isinf().tolist()
+
+
 def test_in_place_and_out_variants():
     host = torch.randn(5, 70)
     card = host.to("spyre")
