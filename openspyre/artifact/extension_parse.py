@@ -1,0 +1,160 @@
+"""Reads a description back from the `openspyre_` fields of its file."""
+
+from __future__ import annotations
+
+from openspyre.artifact.extension import EXTENSION, FIELDS
+from openspyre.artifact.fields import Fields, Problems
+from openspyre.artifact.json_types import Json
+from openspyre.artifact.model import (
+    FORMAT_VERSION,
+    Attribute,
+    Description,
+    Dim,
+    HostView,
+    Iota,
+    Lanes,
+    Operand,
+    ScalarSlot,
+    Tensor,
+)
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.formats import TENSOR_DTYPES, DataFormats, ElementArrangement
+from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.machine import SPYRE
+from openspyre.spec.ops import TABLE
+
+MAX_DIMS = 10
+_FORMATS = [f.name for f in DataFormats if f is not DataFormats.INVALID]
+_ARRANGEMENTS = [a.name for a in ElementArrangement]
+
+
+def parse_description(tree: Json, problems: Problems) -> Description | None:
+    """The description a file states; None, with problems, if it states none."""
+    before = len(problems.found)
+    if not isinstance(tree, dict) or len(tree) != 1:
+        problems.add("", tree, "an object with one field, <number>_<opFuncName>")
+        return None
+    body = Fields(*_only_item(tree), problems)
+    op = body.inner(EXTENSION)
+    op.only(*FIELDS["op"])
+    if op.integer("version") != FORMAT_VERSION:
+        problems.add(f"{op.path}.version", op.values.get("version"), f"{FORMAT_VERSION}, the version this build reads")
+        return None
+    dims = tuple(_dim(fields) for fields in op.inners("dims", MAX_DIMS))
+    row = op.choice("row", list(TABLE))
+    op.truth("documented")
+    attributes = _attributes(op)
+    tensors = [_tensor(fields, len(dims)) for fields in _tensor_fields(body)]
+    inputs, used = _inputs(op, tensors, len(dims))
+    if len(problems.found) > before or any(tensor is None for tensor in tensors):
+        return None
+    outputs = tuple(tensor for tensor in tensors[used:] if tensor is not None)
+    if not outputs:
+        problems.say(f"{body.path}.dscs_[0].labeledDs_", f"{len(tensors)} tensors, {used} of them inputs", "an output")
+        return None
+    return Description(row, dims, inputs, outputs, attributes)
+
+
+def _only_item(tree: dict[str, Json]) -> tuple[Json, str]:
+    ((name, value),) = tree.items()
+    return value, name if len(name) < 80 else "..."
+
+
+def _dim(fields: Fields) -> Dim:
+    fields.only("name", "size", "split", "reduced")
+    return Dim(
+        fields.text("name"), fields.integer("size", 0), fields.integer("split", 1, SPYRE.cores), fields.truth("reduced")
+    )
+
+
+def _attributes(op: Fields) -> tuple[tuple[str, Attribute], ...]:
+    found: list[tuple[str, Attribute]] = []
+    inner = op.inner("attributes")
+    for name, value in inner.values.items():
+        match value:
+            case bool() | int() | float() | str():
+                found.append((name, value))
+            case {"float": "inf" | "-inf" | "nan" as text}:
+                found.append((name, float(text)))
+            case list() if all(isinstance(v, int) and not isinstance(v, bool) for v in value):
+                found.append((name, tuple(v for v in value if isinstance(v, int))))
+            case _:
+                op.problems.add(f"{inner.path}.{name}", value, "a number, text, truth value or list of integers")
+    return tuple(found)
+
+
+def _tensor_fields(body: Fields) -> list[Fields]:
+    """The extension of every labelled data structure, wherever the op's name puts it."""
+    found: list[Fields] = []
+    for dsc in body.inners("dscs_", 1):
+        for name in list(dsc.values)[:1]:
+            found += [lds.inner(EXTENSION) for lds in dsc.inner(name).inners("labeledDs_", 16)]
+    return found
+
+
+def _tensor(fields: Fields, dims: int) -> Tensor | None:
+    before = len(fields.problems.found)
+    fields.only(*FIELDS["tensor"])
+    size = fields.integers("device_size", 0)
+    stride_map = fields.integers("stride_map", -1, len(size))
+    dtype = fields.choice("dtype", list(TENSOR_DTYPES))
+    form = DataFormats[fields.choice("format", _FORMATS)]
+    arrangement = ElementArrangement[fields.choice("arrangement", _ARRANGEMENTS)]
+    lanes = Lanes(fields.choice("lanes", list(Lanes)))
+    lane_dim = fields.optional_integer("lane_dim", 0, max(dims - 1, 0))
+    strides = fields.integers("strides", length=dims)
+    view = None if fields.values.get("view", 0) is None else _view(fields.inner("view"), dims)
+    if len(fields.problems.found) > before:
+        return None
+    try:
+        layout = SpyreTensorLayout(size, stride_map, form, arrangement)
+    except SpyreError as error:
+        fields.problems.say(f"{fields.path}.device_size", str(error), "a layout")
+        return None
+    if layout.device_size[-1] != form.elems_per_stick:
+        expected = f"a last dim of {form.elems_per_stick}, the stick"
+        fields.problems.add(f"{fields.path}.device_size", list(size), expected)
+        return None
+    if (lanes is Lanes.VECTOR) != (lane_dim is not None) or (lanes is Lanes.VIEW and view is None):
+        fields.problems.say(f"{fields.path}.lanes", lanes.value, "a lane_dim if and only if vector, a view if view")
+        return None
+    return Tensor(dtype, layout, lanes, lane_dim, strides, view)
+
+
+def _view(fields: Fields, dims: int) -> HostView:
+    fields.only(*FIELDS["view"])
+    size = fields.integers("buffer_size", 0)
+    return HostView(
+        fields.choice("buffer_dtype", list(TENSOR_DTYPES)),
+        size,
+        fields.integers("buffer_stride", 0, len(size)),
+        fields.integer("offset", 0),
+        fields.integers("strides", length=dims),
+    )
+
+
+def _inputs(op: Fields, tensors: list[Tensor | None], dims: int) -> tuple[tuple[Operand, ...], int]:
+    """Operands in order; tensors and scalar slots are numbered as they come. Also how many tensors are inputs."""
+    found: list[Operand] = []
+    used = slots = 0
+    for fields in op.inners("inputs", 16):
+        if "tensor" in fields.values:
+            fields.only("tensor")
+            if fields.integer("tensor", 0, 16) != used or used >= len(tensors):
+                fields.problems.add(f"{fields.path}.tensor", fields.values["tensor"], f"{used}, a labelled tensor")
+                break
+            tensor = tensors[used]
+            found += [] if tensor is None else [tensor]
+            used += 1
+        elif "scalar" in fields.values:
+            fields.only("scalar", "dtype")
+            if fields.integer("scalar", 0, 16) != slots:
+                fields.problems.add(f"{fields.path}.scalar", fields.values["scalar"], f"{slots}, the next slot")
+            found.append(ScalarSlot(fields.choice("dtype", list(TENSOR_DTYPES))))
+            slots += 1
+        else:
+            fields.only("iota")
+            iota = fields.inner("iota")
+            iota.only("offset", "strides")
+            found.append(Iota(iota.integer("offset"), iota.integers("strides", length=dims)))
+    return tuple(found), used

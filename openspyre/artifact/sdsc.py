@@ -1,0 +1,123 @@
+"""A description as the JSON of its file `sdsc_<i>.json`: documented fields, derived, and ours under `openspyre_`."""
+
+from __future__ import annotations
+
+from openspyre.artifact.allocation import allocate_node, labeled_ds
+from openspyre.artifact.constants import constants, masked_axes
+from openspyre.artifact.extension import EXTENSION, op_extension
+from openspyre.artifact.geometry import Geometry, geometry, is_contraction, is_reduction, stick_dim
+from openspyre.artifact.json_types import Json
+from openspyre.artifact.model import Description, Lanes
+from openspyre.spec.formats import DataFormats
+from openspyre.spec.ops import TABLE, Kind
+
+RESTICKIFY = "ReStickifyOpHBM"
+
+
+def sdsc_json(description: Description, index: int, first_symbol: int) -> dict[str, Json]:
+    """The whole file. `first_symbol` is the (negative) id of the first address it uses."""
+    shape = geometry(description)
+    opfunc = op_func_name(description, shape)
+    cores = range(shape.cores)
+    time: Json = {"factor_": 1, "label_": "time"}
+    return {
+        f"{index}_{opfunc}": {
+            "sdscFoldProps_": [time],
+            "sdscFolds_": {
+                "dim_prop_func": [{"Affine": {"alpha_": 1, "beta_": 0}}],
+                "dim_prop_attr": [time],
+                "data_": {"[0]": "0"},
+            },
+            "coreFoldProp_": {"factor_": shape.cores, "label_": "core"},
+            "coreletFoldProp_": {"factor_": 1, "label_": "corelet"},
+            "numCoresUsed_": shape.cores,
+            "coreIdToDsc_": {str(core): 0 for core in cores},
+            "numWkSlicesPerDim_": {axis.label: axis.split for axis in shape.axes},
+            "coreIdToWkSlice_": {str(core): dict(shape.slices[core]) for core in cores},
+            "coreIdToDscSchedule": {str(core): [[-1, 0, 0, 0]] for core in cores},
+            "dscs_": [{opfunc: _dsc(description, shape, opfunc, first_symbol)}],
+            EXTENSION: op_extension(description),
+        }
+    }
+
+
+def symbol_count(description: Description) -> int:
+    """Addresses an execution supplies: one per tensor and distinct place of a core's slice in it."""
+    return sum(len(set(tensor.core_bytes)) for tensor in geometry(description).tensors)
+
+
+def op_func_name(description: Description, shape: Geometry) -> str:
+    row = TABLE[description.row]
+    if is_reduction(description) and -2 not in shape.tensors[-1].scales.values():
+        return row.artifact + "nonstick"
+    return RESTICKIFY if _is_restickify(description) else row.artifact
+
+
+def _is_restickify(description: Description) -> bool:
+    """Hardware moves whole tensors between two stick dims; every other movement is an extension of ours."""
+    if TABLE[description.row].kind is not Kind.MOVEMENT or len(description.tensors) != 2:
+        return False
+    source, target = description.tensors
+    vectors = source.lanes is Lanes.VECTOR and target.lanes is Lanes.VECTOR
+    return vectors and source.lane_dim != target.lane_dim and source.format == target.format
+
+
+def _dsc(description: Description, shape: Geometry, opfunc: str, first_symbol: int) -> dict[str, Json]:
+    symbol = first_symbol
+    nodes: list[Json] = []
+    for index, tensor in enumerate(shape.tensors):
+        nodes.append(allocate_node(index, tensor, shape, description.tensors[index], symbol))
+        symbol -= len(set(tensor.core_bytes))
+    per_core: dict[str, Json] = {"name_": "core"} | {f"{axis.label}_": axis.per_core for axis in shape.axes}
+    masked = masked_axes(description, shape)
+    return {
+        "numCoresUsed_": shape.cores,
+        "numCoreletsUsed_": 1,
+        "coreIdsUsed_": list(range(shape.cores)),
+        "N_": {"name_": "n"} | {f"{axis.label}_": axis.size for axis in shape.axes},
+        "coordinateMasking_": {axis.label: [[axis.unpadded, axis.size - axis.unpadded]] for axis in masked},
+        "maskingConstId_": 0 if masked else -1,
+        "dataStageParam_": {"0": {"ss_": per_core, "el_": dict(per_core)}},
+        "primaryDsInfo_": {
+            role: {
+                "layoutDimOrder_": list(tensor.order),
+                "stickDimOrder_": [tensor.stick],
+                "stickSize_": [_stick_size(description, shape, role)],
+            }
+            for role, tensor in shape.role_orders.items()
+        },
+        "scheduleTree_": nodes,
+        "labeledDs_": [
+            labeled_ds(index, shape, description.tensors[index]) for index, _ in enumerate(description.tensors)
+        ],
+        "constantInfo_": constants(description, shape),
+        "computeOp_": [_compute_op(description, opfunc)],
+    }
+
+
+def _stick_size(description: Description, shape: Geometry, role: str) -> int:
+    index = next(i for i, tensor in enumerate(shape.tensors) if tensor.role == role)
+    return description.tensors[index].elems_per_stick
+
+
+def _compute_op(description: Description, opfunc: str) -> dict[str, Json]:
+    tensors = description.tensors
+    outputs = len(description.outputs)
+    # A reduction lists its accumulator, the output, among the inputs.
+    listed = len(tensors) if is_reduction(description) else len(tensors) - outputs
+    return {
+        "exUnit": TABLE[description.row].unit.value,
+        "opFuncName": opfunc,
+        "attributes_": {"dataFormat_": data_format(description).name, "fidelity_": "regular"},
+        "location": "Inner",
+        "inputLabeledDs": [f"Tensor{i}-idx{i}" for i in range(listed)],
+        "outputLabeledDs": [f"Tensor{i}-idx{i}" for i in range(len(tensors) - outputs, len(tensors))],
+    }
+
+
+def data_format(description: Description) -> DataFormats:
+    """The format an op is said to compute in: its first tensor's."""
+    return description.tensors[0].format
+
+
+__all__ = ["RESTICKIFY", "data_format", "is_contraction", "op_func_name", "sdsc_json", "stick_dim", "symbol_count"]

@@ -1,0 +1,24 @@
+"""Contractions: out[.., m, n] = sum over k of a[.., m, k] * b[.., k, n]."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openspyre.artifact.model import Description, Tensor
+from openspyre.backend.operands import block_lanes
+from openspyre.program.model import Contraction, Step, StepKind
+from openspyre.spec.errors import InternalError
+
+
+def lower(description: Description, step: Step) -> Step:
+    """Dims end in m, n, k; the first operand's sticks run along k, the others' along n."""
+    last = len(description.dims) - 1
+    second = description.inputs[1]
+    if not isinstance(second, Tensor):
+        raise InternalError(f"{description.row!r}: the second operand of a contraction is a tensor")
+    contraction = Contraction(
+        k_extent=description.dims[last].size,
+        k_lanes=block_lanes(description, last),
+        b_k_stride=second.strides[last],
+    )
+    return replace(step, kind=StepKind.CONTRACT, contraction=contraction)

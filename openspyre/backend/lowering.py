@@ -1,0 +1,46 @@
+"""From a bundle to a program: one step per execution. What an op computes is traced from its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from openspyre.artifact.model import Bundle, Description, Execution
+from openspyre.backend import contract, map_step, reduce, relayout
+from openspyre.backend.operands import Symbols, loops_of
+from openspyre.program.model import Program, Step
+from openspyre.spec.errors import InternalError
+from openspyre.spec.ops import TABLE, Kind
+
+Lowering = Callable[[Description, Step], Step]
+_LOWERINGS: dict[Kind, Lowering] = {
+    Kind.POINTWISE: map_step.lower,
+    Kind.REDUCTION: reduce.lower,
+    Kind.CONTRACTION: contract.lower,
+    Kind.MOVEMENT: relayout.lower,
+}
+
+
+def compile_bundle(bundle: Bundle) -> Program:
+    """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them."""
+    symbols = Symbols.of(bundle)
+    return Program(
+        name=bundle.name,
+        symbols=tuple(buffer.name for buffer in bundle.arguments),
+        scalars=tuple(scalar.name for scalar in bundle.scalars),
+        steps=tuple(_step(bundle, execution, symbols) for execution in bundle.executions),
+        pool_bytes=bundle.pool_bytes,
+    )
+
+
+def _step(bundle: Bundle, execution: Execution, symbols: Symbols) -> Step:
+    return symbols.bind(_template(bundle.descriptions[execution.description]), execution)
+
+
+@lru_cache(maxsize=1024)
+def _template(description: Description) -> Step:
+    """The step of a description, its symbols being numbers of tensors and scalar slots."""
+    kind = TABLE[description.row].kind
+    if kind not in _LOWERINGS:
+        raise InternalError(f"the back end cannot lower {description.row!r}: no way for {kind} ops")
+    return _LOWERINGS[kind](description, loops_of(description))

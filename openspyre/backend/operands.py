@@ -1,0 +1,131 @@
+"""Loops and operands of a step, and how an execution's places become symbols and offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openspyre.artifact.geometry import lane_block, stick_dim
+from openspyre.artifact.model import Bundle, Description, Execution, Iota, Lanes, Operand, ScalarSlot, Tensor
+from openspyre.program import model
+from openspyre.spec.formats import STICK_BYTES, DataFormats, formats_of
+from openspyre.spec.ops.expression import Lane
+
+_KINDS = {
+    Lanes.VECTOR: model.OperandKind.VECTOR,
+    Lanes.SPLAT: model.OperandKind.SPLAT,
+    Lanes.VIEW: model.OperandKind.SPLAT,
+}
+
+
+def register_of(operand: Operand) -> Lane:
+    """What a register holds once the operand is loaded: truth values in memory come as 0.0 or 1.0."""
+    lane = lane_of(operand)
+    return Lane.FLOAT if lane is Lane.BOOL and isinstance(operand, Tensor) else lane
+
+
+def lane_of(operand: Operand) -> Lane:
+    """What an op's expression sees of an operand, or must return for an output."""
+    dtype = "int32" if isinstance(operand, Iota) else operand.dtype
+    if dtype == "bool":
+        return Lane.BOOL
+    return Lane.FLOAT if "float" in dtype else Lane.INT
+
+
+def block_lanes(description: Description, index: int) -> int:
+    """Lanes of a block along a dim; 1 if no operand's sticks run along it."""
+    along = tuple(tensor for tensor in description.tensors if tensor.lane_dim == index)
+    return lane_block(along) if along else 1
+
+
+def loops_of(description: Description) -> model.Step:
+    """A step without code: a loop per dim, lane dims counted in blocks, and every operand along them."""
+    blocks = [block_lanes(description, index) for index in range(len(description.dims))]
+    tensors = slots = 0
+    inputs = []
+    for operand in description.inputs:
+        match operand:
+            case Tensor():
+                inputs.append(_in_memory(operand, tensors, blocks))
+                tensors += 1
+            case ScalarSlot(dtype=dtype):
+                inputs.append(_scalar(dtype, slots, len(blocks)))
+                slots += 1
+            case Iota():
+                inputs.append(_iota(operand, blocks, stick_dim(description)))
+    return model.Step(
+        name=description.row,
+        kind=model.StepKind.MAP,
+        loops=tuple(
+            model.Loop(-(-dim.size // lanes), dim.split, dim.reduced)
+            for dim, lanes in zip(description.dims, blocks, strict=True)
+        ),
+        lane=_lane(description),
+        inputs=tuple(inputs),
+        outputs=tuple(_in_memory(tensor, tensors + i, blocks) for i, tensor in enumerate(description.outputs)),
+    )
+
+
+def _lane(description: Description) -> model.LaneBlock:
+    index = stick_dim(description)
+    if index is None:
+        return model.LaneBlock(lane_block(description.tensors), 1, -1)
+    dim = description.dims[index]
+    return model.LaneBlock(block_lanes(description, index), dim.size, index, dim.reduced)
+
+
+def _in_memory(tensor: Tensor, number: int, blocks: list[int]) -> model.Operand:
+    strides, tile_stride = [], 0
+    for index, (stride, lanes) in enumerate(zip(tensor.strides, blocks, strict=True)):
+        if index == tensor.lane_dim:
+            sticks = lanes // tensor.elems_per_stick
+            tile_stride = stride if sticks > 1 else 0
+            strides.append(stride * sticks)
+        else:
+            strides.append(stride * lanes)
+    return model.Operand(_KINDS[tensor.lanes], number, 0, tuple(strides), tile_stride, tensor.dtype, tensor.format.name)
+
+
+def _scalar(dtype: str, slot: int, loops: int) -> model.Operand:
+    form = formats_of(dtype).device.name
+    return model.Operand(model.OperandKind.SCALAR, slot, 0, (0,) * loops, 0, dtype, form)
+
+
+def _iota(iota: Iota, blocks: list[int], lane: int | None) -> model.Operand:
+    strides = tuple(stride * lanes for stride, lanes in zip(iota.strides, blocks, strict=True))
+    within = 0 if lane is None else iota.strides[lane]
+    return model.Operand(model.OperandKind.IOTA, 0, iota.offset, strides, within, "int32", DataFormats.IEEE_INT32.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """Where buffers and scalars are found by the card: a buffer's symbol and its first byte behind that."""
+
+    buffers: dict[str, tuple[int, int]]
+    scalars: dict[str, int]
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Symbols:
+        found = {buffer.name: (number, 0) for number, buffer in enumerate(bundle.arguments)}
+        found |= {buffer.name: (len(bundle.arguments), buffer.place or 0) for buffer in bundle.temps}
+        return cls(found, {scalar.name: number for number, scalar in enumerate(bundle.scalars)})
+
+    def bind(self, step: model.Step, execution: Execution) -> model.Step:
+        """The step of one execution, from its description's."""
+        inputs = tuple(self._operand(operand, execution) for operand in step.inputs)
+        outputs = tuple(self._operand(operand, execution) for operand in step.outputs)
+        views = tuple(
+            replace(view, symbol=self.buffers[execution.places[view.symbol].buffer][0]) for view in step.views
+        )
+        return replace(step, name=execution.name, inputs=inputs, outputs=outputs, views=views)
+
+    def _operand(self, operand: model.Operand, execution: Execution) -> model.Operand:
+        match operand.kind:
+            case model.OperandKind.IOTA:
+                return operand
+            case model.OperandKind.SCALAR:
+                return replace(operand, symbol=self.scalars[execution.scalars[operand.symbol]])
+            case _:
+                place = execution.places[operand.symbol]
+                symbol, start = self.buffers[place.buffer]
+                itemsize = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick
+                return replace(operand, symbol=symbol, offset=(start + place.byte) // itemsize)

@@ -1,0 +1,83 @@
+"""One op as a description and the places of its tensors. Dims of size 1 are left out: nothing moves along them."""
+
+from __future__ import annotations
+
+from openspyre.artifact.model import Description, Dim, HostView, Iota, Lanes, Operand, Place, ScalarSlot, Tensor
+from openspyre.compiler import ir
+from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
+from openspyre.spec.errors import InternalError
+from openspyre.spec.ops import TABLE, Kind
+
+
+def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:
+    kind = TABLE[op.row].kind
+    kept = _kept_dims(op, kind)
+    lanes = _contraction_lanes(op) if kind is Kind.CONTRACTION else {}
+    inputs: list[Operand] = []
+    tensors: list[Tensor] = []
+    places: list[Place] = []
+    for number, operand in enumerate((*op.inputs, *op.outputs)):
+        match operand:
+            case ir.Scalar(dtype=dtype):
+                inputs.append(ScalarSlot(dtype))
+            case ir.Iota(offset=offset, strides=strides):
+                inputs.append(Iota(offset, tuple(strides[d] for d in kept)))
+            case ir.Access():
+                buffer = buffers[operand.buffer]
+                tensor, place = _tensor(op, kind, operand, buffer, kept, lanes.get(number))
+                places.append(place)
+                (inputs if number < len(op.inputs) else tensors).append(tensor)
+    dims = tuple(Dim(op.dims[d].name, op.dims[d].size, op.dims[d].split, op.dims[d].reduced) for d in kept)
+    return Description(op.row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(places)
+
+
+def _kept_dims(op: ir.Op, kind: Kind) -> list[int]:
+    """All that move; a contraction keeps its m, n and k whatever their size."""
+    named = range(len(op.dims) - 3, len(op.dims)) if kind is Kind.CONTRACTION else range(0)
+    return [index for index, dim in enumerate(op.dims) if dim.size != 1 or index in named]
+
+
+def _contraction_lanes(op: ir.Op) -> dict[int, int]:
+    """The dim along the sticks of each operand: k, n and n, where dims end in m, n, k."""
+    n, k = len(op.dims) - 2, len(op.dims) - 1
+    if len(op.dims) < 3 or not op.dims[k].reduced:
+        raise InternalError(f"{op.name}: a contraction's dims end in m, n and a reduced k, not {op.dims}")
+    return {0: k, 1: n, 2: n}
+
+
+def _tensor(
+    op: ir.Op, kind: Kind, access: ir.Access, buffer: ir.Buffer, kept: list[int], lane: int | None
+) -> tuple[Tensor, Place]:
+    if buffer.layout is None:
+        raise InternalError(f"{op.name}: buffer {buffer.name!r} has no layout")
+    found = stick_access(access, op.dims, buffer)
+    movement = kind is Kind.MOVEMENT
+    view = _view(access, buffer, kept) if movement else None
+    if isinstance(found, Misfit):
+        if not movement:
+            raise InternalError(f"{op.name}: {buffer.name!r} needs a relayout first: {found.reason}")
+        return Tensor(access.dtype, buffer.layout, Lanes.VIEW, None, (0,) * len(kept), view), Place(buffer.name, 0)
+    lane_dim = _lane_dim(op, found, lane)
+    tensor = Tensor(
+        dtype=access.dtype,
+        layout=buffer.layout,
+        lanes=Lanes.SPLAT if lane_dim is None else Lanes.VECTOR,
+        lane_dim=None if lane_dim is None else kept.index(lane_dim),
+        strides=tuple(found.strides[d] for d in kept),
+        view=view,
+    )
+    return tensor, Place(buffer.name, found.offset * tensor.bytes_per_element)
+
+
+def _lane_dim(op: ir.Op, found: StickAccess, wanted: int | None) -> int | None:
+    """Along a dim of size 1 a single value counts as a vector of one, where the op asks for a vector."""
+    if wanted is None or found.lane_dim == wanted:
+        return found.lane_dim
+    if found.lane_dim is None and op.dims[wanted].size == 1:
+        return wanted
+    raise InternalError(f"{op.name}: an operand runs along dim {found.lane_dim}, but must along dim {wanted}")
+
+
+def _view(access: ir.Access, buffer: ir.Buffer, kept: list[int]) -> HostView:
+    strides = tuple(access.strides[d] for d in kept)
+    return HostView(buffer.dtype, buffer.size, buffer.stride, access.offset, strides)
