@@ -1,9 +1,11 @@
 """THE op table. `TABLE` maps a name to its row; everything about an op is in its row and nowhere else."""
 
+from openspyre.spec.ops.contraction import CONTRACTIONS
 from openspyre.spec.ops.movement import MOVEMENT
 from openspyre.spec.ops.pointwise import POINTWISE
+from openspyre.spec.ops.reduction import REDUCTIONS
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples, Unit
 
-TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *MOVEMENT)}
+TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *REDUCTIONS, *CONTRACTIONS, *MOVEMENT)}
 
 __all__ = ["TABLE", "Fold", "Kind", "Promotion", "Row", "Samples", "Unit"]
