@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from openspyre.spec.ops.expression import Lane, Value, call, to_bool, to_float
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples
 
@@ -14,12 +12,11 @@ def _row(name: str, summary: str, fold: Fold, **fields) -> Row:  # type: ignore[
     return Row(name=name, kind=Kind.REDUCTION, summary=summary, fold=fold, **fields)
 
 
-def _mean(total: Value, count: int) -> Value:
-    """mean = sum * fp32(1/n)"""
-    return to_float(total) * float(np.float32(1.0) / np.float32(count))
+def _mean(total: Value, share: Value) -> Value:
+    return to_float(total) * share
 
 
-def _root(total: Value, count: int) -> Value:
+def _root(total: Value) -> Value:
     return call("sqrt", total)
 
 

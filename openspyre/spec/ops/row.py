@@ -77,7 +77,7 @@ class Row:
     promotion: Promotion = Promotion.DEFAULT
     body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
     fold: Fold | None = None
-    finish: Callable[[Value, int], Value] | None = None  # from the total and the number of folded elements to the result
+    finish: Callable[..., Value] | None = None  # from the total, and fp32(1 / folded elements) if it takes two, to the result
     integers: bool = True  # takes integer dtypes
     floats: bool = True
     ulps: int = 1  # error bound in units of the result's last place against the exact result
