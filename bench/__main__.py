@@ -17,7 +17,8 @@ EXAMPLE = """example:
       only the fp16 copies, fewer rounds: seconds instead of minutes
 
 verdicts: GOAL the goal is reached, PASS what was asked is reached, SHORT it is not, ERROR it could not be measured.
-Each ratio is the median over interleaved rounds of ours / baseline, with its quartiles beside it."""
+Each ratio is the median over interleaved rounds of ours / baseline, with its quartiles beside it; best is the
+ratio of the fastest samples, so a best far below the number means that the machine was busy."""
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -29,7 +29,9 @@ def _duration(seconds: float) -> str:
 
 def header(width: int) -> str:
     """The head of the table; `width` is that of the longest name."""
-    return f"{'case':<{width}}{'threads':>9}{'asked':>9}{'goal':>9}{'measured':>11}   {'':<6}quartiles, median times"
+    return (
+        f"{'case':<{width}}{'threads':>9}{'asked':>9}{'goal':>9}{'measured':>11}   {'':<6}quartiles, best, median times"
+    )
 
 
 def line(row: Row, width: int) -> str:
@@ -42,9 +44,10 @@ def line(row: Row, width: int) -> str:
     told = f"{start}{_quantity(row['value'], unit):>11}   {row['verdict'].upper():<6}"
     if row["ours_seconds"] is None:
         return told
-    spread = f"{row['low']:.2f}-{row['high']:.2f}"
+    digits = 2 if unit == "x" else 0
+    spread = f"{row['low']:.{digits}f}..{row['high']:.{digits}f}, {row['best']:.{digits}f}"
     return (
-        f"{told} {spread:<10} {_duration(row['ours_seconds'])} / {row['baseline']} {_duration(row['baseline_seconds'])}"
+        f"{told} {spread:<18} {_duration(row['ours_seconds'])} / {row['baseline']} {_duration(row['baseline_seconds'])}"
     )
 
 

@@ -46,7 +46,10 @@ QUICK = Effort(least_rounds=7, most_rounds=101, seconds=0.2, processes=3)
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One number with its spread: the quartiles of what the rounds gave, and the median seconds of one call each."""
+    """One number with its spread: the quartiles of what the rounds gave, and the median seconds of one call each.
+
+    `best` compares the fastest samples of both: far below the value, the machine was busy otherwise.
+    """
 
     value: float
     low: float
@@ -54,6 +57,7 @@ class Measurement:
     rounds: int
     ours_seconds: float | None = None
     baseline_seconds: float | None = None
+    best: float | None = None
 
 
 def summarize(per_round: list[float]) -> Measurement:
@@ -92,6 +96,11 @@ def compare(pair: Pair, effort: Effort, timer: Timer = time.perf_counter) -> Mea
         if turn >= effort.warmup_rounds:
             rounds.append((second, first) if baseline_first else (first, second))
         turn += 1
-    ratio = summarize([ours / baseline for ours, baseline in rounds])
-    ours_seconds, baseline_seconds = (statistics.median(times) for times in zip(*rounds, strict=True))
-    return replace(ratio, ours_seconds=ours_seconds, baseline_seconds=baseline_seconds)
+    ratio = summarize([mine / theirs for mine, theirs in rounds])
+    ours, baseline = zip(*rounds, strict=True)
+    return replace(
+        ratio,
+        ours_seconds=statistics.median(ours),
+        baseline_seconds=statistics.median(baseline),
+        best=min(ours) / min(baseline),
+    )
