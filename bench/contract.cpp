@@ -2,6 +2,8 @@
 //   contract [isa [M K N]]      isa: baseline, avx2, avx512; threads: OPENSPYRE_THREADS
 // Built on demand: g++ -std=c++20 -O2 -Icsrc/card bench/contract.cpp -lopenspyre_card. As a shared library it offers
 // `contract_once` to a process that times torch in turn.
+#include "contract.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "card.h"
-#include "contract.h"
 
 using namespace openspyre;
 

@@ -1,0 +1,272 @@
+// Runs a contraction: cuts C into tasks for the worker pool, and each task into cache blocks for the kernels.
+// The sums of a task stay in fp32 scratch from block to block of k, so that blocking leaves each one chain (N5).
+#include "contract.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "contract_kernels.h"
+#include "workers.h"
+
+namespace openspyre {
+namespace contract {
+namespace {
+
+constexpr int64_t kColumnUnit = 64;  // whole sticks of every format and whole panels of every kernel
+constexpr int64_t kPitchPad = 16;    // keeps rows of A from falling into the same cache sets
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+int64_t round_up(int64_t value, int64_t unit) { return divide_up(value, unit) * unit; }
+
+// Floats that a thread keeps from task to task; grows to what the largest one needed.
+class Scratch {
+ public:
+  float* at_least(int64_t floats) {
+    if (floats > size_) {
+      memory_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, round_up(floats * sizeof(float), kAlignment))));
+      size_ = memory_ ? floats : 0;
+      if (!memory_) throw std::bad_alloc();
+    }
+    return memory_.get();
+  }
+
+ private:
+  static constexpr size_t kAlignment = 4096;
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<float[], Free> memory_;
+  int64_t size_ = 0;
+};
+
+thread_local Scratch scratch;
+
+struct Bases {
+  const std::byte *a, *b;
+  std::byte* c;
+};
+
+// One block of C, [row, row + rows) x [column, column + columns), over all of k.
+class Task {
+ public:
+  Task(const Plan& plan, const Kernels& kernels, const Blocking& blocking, Bases bases)
+      : plan_(plan),
+        kernels_(kernels),
+        operand_(plan.operands == DataFormat::SEN169_FP16 ? kernels.sen169 : kernels.fp32),
+        blocking_(blocking),
+        bases_(bases),
+        item_(device_itemsize(plan.operands)),
+        stick_(elems_per_stick(plan.operands)) {}
+
+  void run(int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    row_ = row, rows_ = rows, column_ = column, columns_ = columns;
+    const int64_t sums_size = rows * round_up(columns, kColumnUnit), slices = slice_count();
+    const int64_t a_size = rows == 1 ? round_up(plan_.k, kColumnUnit) : blocking_.block_rows * a_pitch();
+    float* memory =
+        scratch.at_least((slices > 1 ? 2 : 1) * sums_size + a_size + blocking_.group_columns * blocking_.depth);
+    float* total = memory;
+    float* part = slices > 1 ? total + sums_size : total;
+    a_ = part + sums_size;
+    b_ = a_ + a_size;
+    for (int64_t slice = 0; slice < slices; ++slice) {
+      sums_ = slice == 0 ? total : part;
+      add_slice(plan_.slices[static_cast<size_t>(slice)], plan_.slices[static_cast<size_t>(slice) + 1]);
+      if (slice > 0)
+        for (int64_t i = 0; i < sums_size; ++i) total[i] += part[i];
+    }
+    store(total);
+  }
+
+ private:
+  int64_t slice_count() const { return static_cast<int64_t>(plan_.slices.size()) - 1; }
+  int64_t a_pitch() const { return blocking_.depth + kPitchPad; }
+  float* sums_at(int64_t column) const {
+    return sums_ + column * rows_;
+  }  // column: from the task's first, whole panels
+
+  const std::byte* b_at(int64_t k, int64_t column) const {
+    const int64_t offset = plan_.b_stick[static_cast<size_t>((column_ + column) / stick_)] +
+                           plan_.b_block[static_cast<size_t>(k / plan_.b_block_rows)] +
+                           k % plan_.b_block_rows * plan_.b_row_stride;
+    return bases_.b + offset * item_;
+  }
+
+  void widen_row(int64_t row, int64_t k, int64_t count, float* target) const {
+    const std::byte* from = bases_.a + plan_.a_row[static_cast<size_t>(row)] * item_;
+    while (count > 0) {
+      const int64_t lane = k % stick_, length = std::min(count, stick_ - lane);
+      operand_.widen(from + (plan_.a_stick[static_cast<size_t>(k / stick_)] + lane) * item_, target, length);
+      k += length, count -= length, target += length;
+    }
+  }
+
+  void add_slice(int64_t begin, int64_t end) {
+    if (begin == end) std::fill_n(sums_, rows_ * round_up(columns_, kColumnUnit), 0.0f);
+    for (int64_t k = begin; k < end;) {
+      const int64_t block_end = (k / plan_.b_block_rows + 1) * plan_.b_block_rows;
+      const int64_t limit = std::min(end, block_end);
+      if (rows_ == 1) {
+        stream_rows(k, limit - k, k == begin);
+        k = limit;
+      } else {
+        const int64_t count = std::min(limit - k, blocking_.depth);
+        add_depth(k, count, k == begin, k + count < limit);
+        k += count;
+      }
+    }
+  }
+
+  // One row of A: B is used as it is read.
+  void stream_rows(int64_t k, int64_t count, bool first) {
+    widen_row(row_, k, count, a_);
+    for (int64_t column = 0; column < columns_; column += stick_) {
+      const StickRows rows = {b_at(k, column), plan_.b_row_stride, count, nullptr};
+      if (operand_.stream(a_, rows, sums_at(column), first)) continue;
+      for (int64_t done = 0; done < count; done += blocking_.depth) {
+        const int64_t depth = std::min(blocking_.depth, count - done);
+        multiply(k + done, depth, column, std::min(stick_, columns_ - column), 1, a_ + done, 0, first && done == 0);
+      }
+    }
+  }
+
+  // Several rows: B is widened to panels, a group of columns at a time, and used for all blocks of rows.
+  void add_depth(int64_t k, int64_t depth, bool first, bool continues) {
+    const int64_t blocks = divide_up(rows_, blocking_.block_rows);
+    const int64_t height = divide_up(rows_, blocks);
+    if (blocks == 1) widen_block(0, rows_, k, depth);
+    for (int64_t column = 0; column < columns_; column += blocking_.group_columns) {
+      const int64_t columns = std::min(blocking_.group_columns, columns_ - column);
+      fill(k, depth, column, columns, continues);
+      for (int64_t row = 0; row < rows_; row += height) {
+        const int64_t rows = std::min(height, rows_ - row);
+        if (blocks > 1) widen_block(row, rows, k, depth);
+        multiply_filled(depth, column, columns, rows, a_, row, first);
+      }
+    }
+  }
+
+  void widen_block(int64_t row, int64_t rows, int64_t k, int64_t depth) {
+    for (int64_t i = 0; i < rows; ++i) widen_row(row_ + row + i, k, depth, a_ + i * a_pitch());
+  }
+
+  void fill(int64_t k, int64_t depth, int64_t column, int64_t columns, bool continues) {
+    for (int64_t done = 0; done < columns; done += stick_) {
+      const int64_t at = column + done;
+      const std::byte* ahead = at + stick_ < columns_ ? b_at(k, at + stick_) : continues ? b_at(k + depth, 0) : nullptr;
+      operand_.fill_panels({b_at(k, at), plan_.b_row_stride, depth, ahead}, std::min(stick_, columns - done),
+                           b_ + done * depth);
+    }
+  }
+
+  void multiply_filled(int64_t depth, int64_t column, int64_t columns, int64_t rows, const float* a, int64_t row,
+                       bool first) {
+    const int64_t panel = kernels_.panel_columns;
+    kernels_.multiply({.a = a,
+                       .a_pitch = a_pitch(),
+                       .rows = rows,
+                       .b = b_,
+                       .panels = divide_up(columns, panel),
+                       .k = depth,
+                       .sums = sums_at(column) + row * panel,
+                       .sums_rows = rows_,
+                       .first = first});
+  }
+
+  void multiply(int64_t k, int64_t depth, int64_t column, int64_t columns, int64_t rows, const float* a, int64_t row,
+                bool first) {
+    fill(k, depth, column, columns, false);
+    multiply_filled(depth, column, columns, rows, a, row, first);
+  }
+
+  void store(const float* sums) const {
+    const bool narrow = plan_.result == DataFormat::SEN169_FP16;
+    const int64_t panel = kernels_.panel_columns, stick = elems_per_stick(plan_.result),
+                  item = device_itemsize(plan_.result);
+    for (int64_t column = 0; column < columns_; column += panel) {
+      const int64_t at = column_ + column;
+      const int64_t offset = plan_.c_stick[static_cast<size_t>(at / stick)] + at % stick;
+      const PanelStore store = {sums + column * rows_, rows_, bases_.c + offset * item, plan_.c_row.data() + row_,
+                                std::min(panel, columns_ - column)};
+      (narrow ? kernels_.store_sen169 : kernels_.store_fp32)(store);
+    }
+  }
+
+  const Plan& plan_;
+  const Kernels& kernels_;
+  const OperandKernels& operand_;
+  const Blocking& blocking_;
+  const Bases bases_;
+  const int64_t item_, stick_;
+  int64_t row_ = 0, rows_ = 0, column_ = 0, columns_ = 0;
+  float *a_ = nullptr, *b_ = nullptr, *sums_ = nullptr;
+};
+
+}  // namespace
+
+const Kernels& kernels(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::Avx512) return avx512_kernels();
+  if (isa == Isa::Avx2) return avx2_kernels();
+#endif
+  (void)isa;
+  return baseline_kernels();
+}
+
+Blocking choose_blocking(const Plan& plan, int threads) {
+  constexpr int64_t kBlockRows = 192, kTaskRows = 768, kTileRows = 12;
+  Blocking blocking;
+  const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
+  blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
+  blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
+  const bool many_rows = blocking.task_rows > kBlockRows;
+  blocking.depth = std::min<int64_t>(plan.k, plan.m < 64 ? 128 : 256);
+  const int64_t widest = plan.m < 64 ? 256 : 512;
+  const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
+  const int64_t column_tasks = divide_up(4 * threads, other_tasks);  // a few per thread, to even out
+  blocking.task_columns = std::min(widest, round_up(divide_up(plan.n, column_tasks), kColumnUnit));
+  blocking.group_columns = many_rows ? blocking.task_columns : kColumnUnit;
+  return blocking;
+}
+
+void run(const Plan& plan, const void* a, const void* b, void* c, Isa isa) {
+  if (plan.m > 0 && plan.n > 0) run(plan, a, b, c, isa, choose_blocking(plan, worker_threads()));
+}
+
+void run(const Plan& plan, const void* a, const void* b, void* c, Isa isa, const Blocking& blocking) {
+  const Kernels& chosen = kernels(isa);
+  const int64_t item = device_itemsize(plan.operands), c_item = device_itemsize(plan.result);
+  const int64_t row_tasks = divide_up(plan.m, blocking.task_rows),
+                column_tasks = divide_up(plan.n, blocking.task_columns);
+  // Tasks that share columns of B follow each other.
+  parallel_for(plan.batches.size() * static_cast<size_t>(row_tasks * column_tasks), [&](size_t index) {
+    const int64_t i = static_cast<int64_t>(index);
+    const Plan::Batch& batch = plan.batches[static_cast<size_t>(i / (row_tasks * column_tasks))];
+    const Bases bases = {static_cast<const std::byte*>(a) + batch.a * item,
+                         static_cast<const std::byte*>(b) + batch.b * item,
+                         static_cast<std::byte*>(c) + batch.c * c_item};
+    const int64_t row = i % row_tasks * blocking.task_rows,
+                  column = i / row_tasks % column_tasks * blocking.task_columns;
+    Task(plan, chosen, blocking, bases)
+        .run(row, std::min(blocking.task_rows, plan.m - row), column, std::min(blocking.task_columns, plan.n - column));
+  });
+}
+
+}  // namespace contract
+
+void run_contract(const Step& step, const StepArguments& arguments, CoreRange cores) {
+  const auto run_box = [&](const CoreBox& box) {
+    contract::run(contract::plan(step, box), arguments.inputs[0], arguments.inputs[1], arguments.outputs[0],
+                  active_isa());
+  };
+  // All cores at once are one large contraction: operands are widened once, not once per core.
+  if (cores.count == core_count(step)) {
+    CoreBox whole;
+    for (size_t i = 0; i < step.loops.size(); ++i) whole.extent[i] = step.loops[i].extent;
+    return run_box(whole);
+  }
+  for (int core = cores.first; core < cores.first + cores.count; ++core) run_box(core_box(step, core));
+}
+
+}  // namespace openspyre

@@ -1,0 +1,96 @@
+// The contraction's inner loops for AVX-512 (F, BW, DQ, VL).
+#if defined(__x86_64__)
+#include "contract_kernels.h"
+
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+// GCC 12 warns about its own header: the "undefined" operand of unmasked intrinsics.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+#include "contract_block.h"
+
+namespace openspyre::contract {
+namespace {
+
+struct Avx512 {
+  using F = __m512;
+  struct Watch {};  // masks make the exact conversion cheap enough to be the only one
+  static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kRun = 16;
+
+  CONTRACT_INLINE static F zero() { return _mm512_setzero_ps(); }
+  CONTRACT_INLINE static F load(const float* from) { return _mm512_loadu_ps(from); }
+  CONTRACT_INLINE static void store(float* to, F lanes) { _mm512_storeu_ps(to, lanes); }
+  CONTRACT_INLINE static F broadcast(const float* from) { return _mm512_set1_ps(*from); }
+  CONTRACT_INLINE static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+
+  CONTRACT_INLINE static Watch watch() { return {}; }
+  CONTRACT_INLINE static bool clean(Watch) { return true; }
+
+  // Sign extension leaves copies of the sign above the magnitude; all but the topmost are cleared.
+  CONTRACT_INLINE static F widened(const uint16_t* from) {
+    const __m512i codes = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    const __m512i shifted = _mm512_slli_epi32(codes, 14);
+    const __m512i magnitude = _mm512_and_si512(shifted, _mm512_set1_epi32(0x1FFFC000));
+    const __m512i sign = _mm512_and_si512(shifted, _mm512_set1_epi32(int(0x80000000)));
+    const __mmask16 nonzero = _mm512_test_epi32_mask(magnitude, magnitude);
+    const __mmask16 infinite = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x1FFFC000));
+    __m512i bits = _mm512_mask_add_epi32(magnitude, nonzero, magnitude, _mm512_set1_epi32(96 << 23));
+    bits = _mm512_mask_mov_epi32(bits, infinite, _mm512_set1_epi32(0x7F800000));
+    return _mm512_castsi512_ps(_mm512_or_si512(bits, sign));
+  }
+  CONTRACT_INLINE static F widened(const float* from) { return load(from); }
+
+  template <typename Element>
+  CONTRACT_INLINE static void widen_exactly(const Element* from, float* to) {
+    store(to, widened(from));
+  }
+  template <typename Element>
+  CONTRACT_INLINE static void widen_watching(const Element* from, float* to, Watch&) {
+    store(to, widened(from));
+  }
+
+  template <typename Element>
+  CONTRACT_INLINE static void to_stream_order(F*) {}
+  template <typename Element>
+  CONTRACT_INLINE static void from_stream_order(F*) {}
+  template <typename Element>
+  CONTRACT_INLINE static void stream_row(F a, const Element* from, F* sum, Watch&) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kStickBytes / int(sizeof(Element)) / kLanes; ++v)
+      sum[v] = fma(a, widened(from + v * kLanes), sum[v]);
+  }
+
+  // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.
+  CONTRACT_INLINE static void round_panel(const float* sums, uint16_t* to) {
+    for (int i = 0; i < kPanel; i += kLanes) {
+      const __m512i bits = _mm512_castps_si512(load(sums + i));
+      const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7FFFFFFF));
+      __m512i code = _mm512_srli_epi32(_mm512_add_epi32(magnitude, _mm512_set1_epi32(0x2000)), 14);
+      code = _mm512_sub_epi32(code, _mm512_set1_epi32(96 << 9));
+      code = _mm512_max_epi32(code, _mm512_setzero_si512());
+      code = _mm512_min_epi32(code, _mm512_set1_epi32(0x7FFF));
+      const __mmask16 number = _mm512_cmple_epi32_mask(magnitude, _mm512_set1_epi32(0x7F800000));
+      const __m512i sign = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x8000));
+      code = _mm512_mask_or_epi32(code, number, code, sign);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtepi32_epi16(code));
+    }
+  }
+  // Which NaN an operation gives differs between processors: the stored one is always the same.
+  CONTRACT_INLINE static void round_panel(const float* sums, float* to) {
+    for (int i = 0; i < kPanel; i += kLanes) {
+      const F value = load(sums + i);
+      const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+      store(to + i, _mm512_mask_mov_ps(value, nan, _mm512_set1_ps(__builtin_nanf(""))));
+    }
+  }
+};
+
+constexpr Kernels kTable = kernels_of<Avx512>();
+
+}  // namespace
+
+const Kernels& avx512_kernels() { return kTable; }
+
+}  // namespace openspyre::contract
+#endif
