@@ -6,81 +6,83 @@ by the C++ half, which launches further calls of the same key without Python.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
-from torch_spyre.ops import pointwise
+from torch_spyre.ops import contraction, pointwise, reduction
+from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of an overload, as its schema has it."""
+class Lowering(NamedTuple):
+    """How calls of one kind of row are compiled."""
 
-    name: str
-    is_tensor: bool
-    is_scalar: bool
-    written: bool
+    serves: Callable[[Binding], bool]
+    compile_call: Callable[[Call], CallPlan | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """An overload and the rows that may serve it, tried in order."""
-
-    overload: Any
-    arguments: tuple[Argument, ...]
-    rows: tuple[Row, ...]
-
-
-_bindings: dict[str, Binding] = {}
+_LOWERINGS: dict[Kind, Lowering] = {
+    Kind.POINTWISE: Lowering(pointwise.serves, pointwise.compile_call),
+    Kind.REDUCTION: Lowering(reduction.serves, reduction.compile_call),
+    Kind.CONTRACTION: Lowering(contraction.serves, contraction.compile_call),
+}
+_bindings: dict[str, tuple[Binding, Lowering]] = {}
 
 
 def register() -> None:
     """Give the dispatcher our kernels: once, when the device is first used."""
     rows: dict[str, list[Row]] = {}
     for row in TABLE.values():
-        if row.kind is Kind.POINTWISE:
-            for name in row.aten:
-                rows.setdefault(name, []).append(row)
+        for name in row.aten if row.kind in _LOWERINGS else ():
+            rows.setdefault(name, []).append(row)
     for name, candidates in rows.items():
-        base, _, only = name.partition(".")
-        for base_name in (base, base + "_"):
-            packet = getattr(torch.ops.aten, base_name, None)
-            for overload_name in packet.overloads() if packet is not None else ():
-                if only and overload_name not in (only, "out", f"{only}_out") and base_name == base:
-                    continue
-                _register(getattr(packet, overload_name), tuple(candidates))
+        lowering = _LOWERINGS[candidates[0].kind]
+        for overload in _overloads(name, pointwise=candidates[0].kind is Kind.POINTWISE):
+            _register(overload, tuple(candidates), lowering)
 
 
-def _register(overload: Any, rows: tuple[Row, ...]) -> None:
-    binding = _bind(overload, rows)
-    name = overload._schema.name.removeprefix("aten::") + ("." + overload._schema.overload_name if overload._schema.overload_name else "")
-    if binding is None or name in _bindings or not pointwise.serves(binding):
-        return
-    _bindings[name] = binding
-    dynamic = [a.name for a in binding.arguments if a.is_scalar]
-    _torch.register_eager(name, dynamic)
+def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:
+    """A pointwise name stands for all its overloads, in-place and out= included; any other name for itself."""
+    base, _, only = name.partition(".")
+    for base_name in (base, base + "_") if pointwise else (base,):
+        packet = getattr(torch.ops.aten, base_name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            wanted = not only or overload in (only, "out", f"{only}_out") if pointwise else overload == (only or "default")
+            if wanted:
+                yield getattr(packet, overload)
 
 
-def _bind(overload: Any, rows: tuple[Row, ...]) -> Binding | None:
-    arguments = []
-    for argument in overload._schema.arguments:
-        kind = str(argument.type)
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        arguments.append(Argument(argument.name, kind in ("Tensor", "Optional[Tensor]"), kind in ("number", "Optional[number]"), written))
-    return Binding(overload, tuple(arguments), rows)
+def _register(overload: Any, rows: tuple[Row, ...], lowering: Lowering) -> None:
+    schema = overload._schema
+    name = schema.name.removeprefix("aten::") + (f".{schema.overload_name}" if schema.overload_name else "")
+    binding = Binding(overload, tuple(_argument(argument) for argument in schema.arguments), rows)
+    if name not in _bindings and lowering.serves(binding):
+        _bindings[name] = binding, lowering
+        _torch.register_eager(name, [argument.name for argument in binding.arguments if argument.is_scalar])
+
+
+def _argument(argument: Any) -> Argument:
+    kind = str(argument.type)
+    return Argument(
+        name=argument.name,
+        is_tensor=kind in ("Tensor", "Optional[Tensor]"),
+        is_scalar=kind in ("number", "Optional[number]"),
+        written=argument.alias_info is not None and argument.alias_info.is_write,
+        keyword=argument.kwarg_only,
+    )
 
 
 def compile_call(operator: str, values: list[Any]) -> CallPlan | None:
     """The plan of a call, or None where only the CPU can do it. Errors of the call itself are torch's own."""
-    return pointwise.compile_call(_bindings[operator.removeprefix("aten::")], values)
+    binding, lowering = _bindings[operator.removeprefix("aten::")]
+    return lowering.compile_call(Call(binding, values))
 
 
 def counts() -> dict[str, int]:
-    """Launches, compilations and programs kept."""
+    """Launches, compilations, and programs kept."""
     launches, compilations, programs = _torch.eager_counts()
     return {"launches": launches, "compilations": compilations, "programs": programs}

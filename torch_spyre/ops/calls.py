@@ -1,0 +1,165 @@
+"""A call of an aten overload on tensors of the card, and the program that is built for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from openspyre.compiler.ir import Access, Buffer, Op, Program, Role, Scalar
+from openspyre.spec.formats import get_device_dtype
+from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops import Row
+from torch_spyre import _torch
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.layouts import device_tensor_layout
+from torch_spyre.ops.plans import CallPlan, ResultPlan
+from torch_spyre.ops.programs import load
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of an overload, as its schema has it."""
+
+    name: str
+    is_tensor: bool
+    is_scalar: bool
+    written: bool
+    keyword: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """An overload and the rows that may serve it, tried in order."""
+
+    overload: Any
+    arguments: tuple[Argument, ...]
+    rows: tuple[Row, ...]
+
+
+def on_card(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+class Call:
+    """The arguments of one call, and what torch says its result is (shape errors are torch's own)."""
+
+    def __init__(self, binding: Binding, values: list[Any]) -> None:
+        self.binding = binding
+        self.values = values
+        self.given = {argument.name: value for argument, value in zip(binding.arguments, values, strict=True)}
+        self.tensors = [value for value in values if on_card(value)]
+        self.written = next((v for a, v in zip(binding.arguments, values, strict=True) if a.written), None)
+
+    @cached_property
+    def outcome(self) -> torch.Tensor:
+        """The result as a meta tensor."""
+        pairs = list(zip(self.binding.arguments, self.values, strict=True))
+        positional = [_meta(value) for argument, value in pairs if not argument.keyword]
+        keywords = {argument.name: _meta(value) for argument, value in pairs if argument.keyword}
+        return self.binding.overload(*positional, **keywords)
+
+    def place(self, tensor: torch.Tensor) -> int:
+        """The tensor's number among the call's tensors on the card."""
+        return next(i for i, other in enumerate(self.tensors) if other is tensor)
+
+    @cached_property
+    def result(self) -> ResultPlan:
+        """Where the result goes: into the call's own tensor, or into a new one with a layout by D6."""
+        outcome = self.outcome
+        if self.written is None:
+            return ResultPlan(-1, outcome.dtype, tuple(outcome.shape), outcome.stride(), self._result_layout())
+        return ResultPlan(self.place(self.written), self.written.dtype, tuple(outcome.shape), outcome.stride(), None)
+
+    def plan_without_work(self) -> CallPlan | None:
+        """A plan for calls that compute nothing: an out= to be resized first, or an empty result."""
+        if self.written is not None and self.written.shape != self.outcome.shape:
+            return CallPlan(0, (), (), (), (self.result,), resize=(self.place(self.written),))
+        return CallPlan(0, (), (), (), (self.result,)) if self.outcome.numel() == 0 else None
+
+    def _result_layout(self) -> SpyreTensorLayout:
+        """The first dense input of the same shape and stick size gives its layout, else the default for the result's strides."""
+        outcome = self.outcome
+        wanted = get_device_dtype(outcome.dtype)
+        for tensor in self.tensors:
+            layout, record = device_tensor_layout(tensor), _torch.buffer_of(tensor)
+            whole = (tuple(record["host_size"]), tuple(record["host_stride"])) == (tuple(outcome.shape), outcome.stride())
+            fits = layout is not None and layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick
+            if whole and fits and tensor.storage_offset() == 0:
+                return SpyreTensorLayout(layout.device_size, layout.stride_map, wanted, layout.element_arrangement)
+        size = list(outcome.shape)
+        return SpyreTensorLayout(size, list(outcome.stride()), outcome.dtype, list(range(len(size))))
+
+
+class ProgramBuilder:
+    """Collects the buffers, scalars and ops of a call's program."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.buffers: list[Buffer] = []
+        self.symbols: list[int] = []
+        self.offsets: list[int] = []
+        self.scalars: list[tuple[int, str]] = []
+        self.scalar_operands: list[Scalar] = []
+        self.ops: list[Op] = []
+
+    def read(self, tensor: torch.Tensor, strides: tuple[int, ...], of: torch.Tensor | None = None) -> Access:
+        """An access to a tensor of the call (`of`, if `tensor` is a view of one) with a stride per dim of the op."""
+        name = self._buffer(of if of is not None else tensor, Role.INPUT)
+        return Access(name, tensor.storage_offset(), strides, dtype_name(tensor.dtype))
+
+    def scalar(self, argument: int, dtype: str) -> Scalar:
+        """A number of the call, supplied at every launch."""
+        operand = Scalar(f"scalar{len(self.scalars)}", dtype)
+        self.scalars.append((argument, {"int32": "int", "float32": "float"}.get(dtype, "sen169")))
+        self.scalar_operands.append(operand)
+        return operand
+
+    def result(self, strides: tuple[int, ...] | None = None) -> Access:
+        """The access that stores the result; `strides` per dim of the op, the result's own by default."""
+        plan, written = self.call.result, self.call.written
+        if written is not None:
+            name = self._buffer(written, Role.UPDATE)
+            own = tuple(written.stride())
+            return Access(name, written.storage_offset(), own if strides is None else strides, dtype_name(written.dtype))
+        self.buffers.append(Buffer("out", dtype_name(plan.dtype), plan.size, plan.stride, Role.OUTPUT, plan.layout))
+        self.symbols.append(-1)
+        self.offsets.append(0)
+        return Access("out", 0, plan.stride if strides is None else strides, dtype_name(plan.dtype))
+
+    def temp(self, name: str, dtype: str, size: tuple[int, ...], stride: tuple[int, ...]) -> str:
+        self.buffers.append(Buffer(name, dtype, size, stride, Role.TEMP))
+        return name
+
+    def add(self, op: Op) -> None:
+        self.ops.append(op)
+
+    def plan(self) -> CallPlan:
+        name = self.ops[-1].row
+        program, pool_bytes = load(Program(name, tuple(self.buffers), tuple(self.ops), tuple(self.scalar_operands)))
+        return CallPlan(
+            program, tuple(self.symbols), tuple(self.offsets), tuple(self.scalars), (self.call.result,), pool_bytes=pool_bytes
+        )
+
+    def _buffer(self, tensor: torch.Tensor, role: Role) -> str:
+        record = _torch.buffer_of(tensor)
+        name = f"{'out' if role is Role.UPDATE else 'arg'}{len(self.buffers)}"
+        layout = device_tensor_layout(tensor)
+        self.buffers.append(
+            Buffer(name, record["dtype"], tuple(record["host_size"]), tuple(record["host_stride"]), role, layout)
+        )
+        self.symbols.append(self.call.place(tensor))
+        self.offsets.append(tensor.storage_offset())
+        return name
+
+
+def _meta(value: Any) -> Any:
+    if on_card(value):
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    return value
