@@ -284,22 +284,24 @@ struct EagerKernel final : c10::OperatorKernel {
 
 }  // namespace
 
-void register_eager(const std::string& name, const std::vector<std::string>& dynamic) {
+bool register_eager(const std::string& name, const std::vector<std::string>& dynamic) {
   const size_t dot = name.find('.');
   const std::string base = "aten::" + name.substr(0, dot);
   const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-  const c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(base.c_str(), overload.c_str());
+  const auto handle = c10::Dispatcher::singleton().findSchema({base, overload});
+  if (!handle) return false;  // TorchScript has overloads that the dispatcher does not know
   std::lock_guard lock(op_table().mutex);
-  if (op_table().by_name.count(name)) return;
+  if (op_table().by_name.count(name)) return true;
   auto op = std::make_unique<EagerOp>();
   op->name = "aten::" + name;
-  for (const c10::Argument& argument : handle.schema().arguments()) {
+  for (const c10::Argument& argument : handle->schema().arguments()) {
     op->dynamic.push_back(std::find(dynamic.begin(), dynamic.end(), argument.name()) != dynamic.end());
   }
   static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<EagerKernel>(op.get())));
   op_table().by_name[name] = op.get();
   op_table().ops.push_back(std::move(op));
+  return true;
 }
 
 EagerCounts eager_counts() {

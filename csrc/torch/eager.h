@@ -47,8 +47,8 @@ struct CallPlan {
 // Compiles a call (in Python); defined in bindings.cpp.
 CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, size_t arguments);
 
-// `dynamic` names the schema arguments that are launch scalars rather than part of the key.
-void register_eager(const std::string& op, const std::vector<std::string>& dynamic);
+// `dynamic` names the schema arguments that are launch scalars rather than part of the key. False if aten has no such overload.
+bool register_eager(const std::string& op, const std::vector<std::string>& dynamic);
 
 struct EagerCounts {
   int64_t launches = 0, compilations = 0, programs = 0;

@@ -10,6 +10,7 @@ from openspyre import card
 from openspyre.spec import logs
 from openspyre.spec.environment import Settings
 from torch_spyre import _torch
+from torch_spyre.ops import eager
 
 log = logging.getLogger("spyre.device")
 
@@ -22,6 +23,7 @@ def configure() -> None:
     log.info("%d card(s) visible, %d threads", card.count(), card.worker_threads())
     # A rank beyond the visible cards is no error yet: the process may never touch this device.
     _torch.set_default_device(max(settings.local_rank, 0))
+    eager.register()
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
 

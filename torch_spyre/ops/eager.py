@@ -60,9 +60,10 @@ def _register(overload: Any, rows: tuple[Row, ...], lowering: Lowering) -> None:
     schema = overload._schema
     name = schema.name.removeprefix("aten::") + (f".{schema.overload_name}" if schema.overload_name else "")
     binding = Binding(overload, tuple(_argument(argument) for argument in schema.arguments), rows)
-    if name not in _bindings and lowering.serves(binding):
+    if name in _bindings or not lowering.serves(binding):
+        return
+    if _torch.register_eager(name, [argument.name for argument in binding.arguments if argument.is_scalar]):
         _bindings[name] = binding, lowering
-        _torch.register_eager(name, [argument.name for argument in binding.arguments if argument.is_scalar])
 
 
 def _argument(argument: Any) -> Argument:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from openspyre import backend, card
+from openspyre import backend
+from openspyre.card import programs
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.ir import Program
 
@@ -11,4 +12,4 @@ def load(ir: Program) -> tuple[int, int]:
     """Compile and load; the program's number and the bytes of its pool."""
     bundle = emit.emit(pipeline.run(ir))
     program = backend.compile_bundle(bundle)
-    return card.programs.load(program).number, program.pool_bytes
+    return programs.load(program).number, program.pool_bytes
