@@ -11,6 +11,7 @@ from openspyre.artifact.model import Description
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.ops import TABLE, Fold
 
+_MEAN = "mean"  # the one reduction the documents give a constant of the shape
 _MASK_VALUES = {Fold.MAX: -inf, Fold.MIN: inf}
 
 
@@ -33,9 +34,9 @@ def constants(description: Description, shape: Geometry) -> Json:
             entry = _entry(name, data_format.name, 0)
             entry[EXTENSION] = {"scalar": place}
             entries.append(entry)
-        elif is_reduction(description):
-            folded = prod(dim.size for dim in description.dims if dim.reduced)
-            entries.append(_entry(name, data_format.name, encode_constant(1 / folded, data_format)))
+    if is_reduction(description) and row.artifact == _MEAN:
+        folded = prod(dim.size for dim in description.dims if dim.reduced)
+        entries.append(_entry("scaling_factor", data_format.name, encode_constant(1 / max(folded, 1), data_format)))
     return {str(place): entry for place, entry in enumerate(entries)} if entries else "{}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
 from math import prod
@@ -10,35 +9,49 @@ from math import prod
 import numpy as np
 
 from openspyre.artifact.model import Description
-from openspyre.backend.map_step import code_of, storing
+from openspyre.backend.map_step import Body, code_of, storing
+from openspyre.backend.operands import lane_of
 from openspyre.program.model import Combine, Step, StepKind
 from openspyre.spec.errors import InternalError
-from openspyre.spec.ops import TABLE, Fold
+from openspyre.spec.ops import TABLE, Fold, Row
 from openspyre.spec.ops.expression import Lane, Value, constant, trace
 
 _INDEX_FOLDS = (Fold.ARG_MAX, Fold.ARG_MIN)
+_TRUTH_FOLDS = (Fold.ANY, Fold.ALL)
 
 
 def lower(description: Description, step: Step) -> Step:
     row = TABLE[description.row]
     if row.fold is None:
         raise InternalError(f"the op table says no fold for the reduction {description.row!r}")
-    code = code_of(row.body or _unchanged, description)
-    total = Lane.INT if row.fold in _INDEX_FOLDS else code.result_lanes[0]
-    finish = trace(storing(_finish(row.finish, description), description), (total,))
+    code = code_of(_before(row), description)
+    total = Lane.BOOL if row.fold in _TRUTH_FOLDS else code.result_lanes[0]
+    # The card's registers: the total, the index of an arg reduction, then the launch's scalars.
+    registers = (total, Lane.INT, *(lane_of(slot) for slot in description.scalar_slots))
+    finish = trace(storing(_after(row, description), description), registers)
     return replace(step, kind=StepKind.REDUCE, code=code, combine=Combine(row.fold.value), finish=finish)
 
 
-def _unchanged(value: Value) -> Value:
-    return value
+def _before(row: Row) -> Body:
+    body = row.body
+    if body is None:
+        return lambda *operands: operands[0]
+    return lambda *operands: body(*operands[: row.operands])
 
 
-def _finish(finish: Callable[..., Value] | None, description: Description) -> Callable[..., Value]:
+def _after(row: Row, description: Description) -> Body:
     """A mean's finish also takes fp32(1 / n), a constant of the shape."""
+    finish = row.finish
+    if row.fold in _INDEX_FOLDS:
+        return lambda total, index, *scalars: index
     if finish is None:
-        return _unchanged
-    if len(signature(finish).parameters) < 2:
-        return finish
+        return lambda total, index, *scalars: total
+    takes_share = len(signature(finish).parameters) > 1 + len(row.scalars)
     count = prod(dim.size for dim in description.dims if dim.reduced)
-    share = float(np.float32(1 / count)) if count else float("inf")
-    return lambda total: finish(total, constant(total, share, Lane.FLOAT))
+    share = float(np.float32(1 / count)) if count else float("nan")
+
+    def finished(total: Value, index: Value, *scalars: Value) -> Value:
+        shares = (constant(total, share, Lane.FLOAT),) if takes_share else ()
+        return finish(total, *shares, *scalars)
+
+    return finished

@@ -1,0 +1,76 @@
+"""Compiled programs on disk, found by content: the bundle's and the compiling code's. A damaged entry is a miss."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from openspyre import artifact, spec
+from openspyre import program as program_room
+from openspyre.artifact import Bundle, content_hash
+from openspyre.backend.lowering import compile_bundle
+from openspyre.program.model import Program
+from openspyre.program.text import InvalidProgram, parse_program, print_program
+from openspyre.spec.environment import Settings, make_private_directory
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCache:
+    """A private directory of programs in text form."""
+
+    directory: Path
+
+    @classmethod
+    def of(cls, settings: Settings) -> ProgramCache:
+        return cls(make_private_directory(settings.cache_dir) / "programs")
+
+    def compiled(self, bundle: Bundle) -> Program:
+        """The bundle's program, from the cache if it is there, otherwise compiled and kept."""
+        path = self._path(bundle)
+        found = _read(path)
+        if found is None:
+            found = compile_bundle(bundle)
+            _write(path, print_program(found))
+        return found
+
+    def clear(self) -> int:
+        """Removes every entry; how many there were."""
+        entries = list(self.directory.glob("*.program"))
+        for entry in entries:
+            entry.unlink(missing_ok=True)
+        return len(entries)
+
+    def _path(self, bundle: Bundle) -> Path:
+        key = hashlib.sha256(f"{compiler_hash()} {content_hash(bundle)}".encode()).hexdigest()
+        return self.directory / f"{key}.program"
+
+
+def _read(path: Path) -> Program | None:
+    try:
+        return parse_program(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidProgram):
+        return None
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all; a cache that cannot be written is no reason to fail."""
+    try:
+        make_private_directory(path.parent)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        Path(file.name).replace(path)
+    except OSError:
+        return
+
+
+@cache
+def compiler_hash() -> str:
+    """Of the sources that decide what a program is: an entry of another version is never found."""
+    digest = hashlib.sha256()
+    for room in (Path(__file__).parent, *(Path(*r.__path__) for r in (artifact, program_room, spec))):
+        for source in sorted(path for path in room.rglob("*.py") if not path.name.startswith("test_")):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()

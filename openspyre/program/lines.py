@@ -1,0 +1,127 @@
+"""Lines of `keyword name=value ...`, read with their types checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TypeVar
+
+from openspyre.spec.errors import SpyreError
+
+_NAME = re.compile(r"(\w+)=")
+_DECODER = json.JSONDecoder()
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class InvalidProgram(SpyreError, ValueError):
+    """A text that is no program; the message names the line."""
+
+
+class Line:
+    """One line with its number; every getter names the field that is wrong."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number = number
+        self.keyword, _, rest = text.strip().partition(" ")
+        self.values: dict[str, object] = {}
+        position = 0
+        while position < len(rest):
+            name = _NAME.match(rest, position)
+            if name is None:
+                raise self.wrong(self.keyword, rest[position : position + 40], "name=value")
+            try:
+                self.values[name[1]], position = _DECODER.raw_decode(rest, name.end())
+            except (ValueError, RecursionError):
+                raise self.wrong(name[1], rest[name.end() : name.end() + 40], "a JSON value") from None
+            position += rest[position : position + 1] == " "
+
+    def wrong(self, field: str, found: object, expected: str) -> InvalidProgram:
+        return InvalidProgram(f"line {self.number}, {field}: found {str(found)[:80]!r}, expected {expected}")
+
+    def _get(self, name: str, kind: type, expected: str) -> object:
+        value = self.values.get(name)
+        if type(value) is not kind:
+            raise self.wrong(name, value, expected)
+        return value
+
+    def integer(self, name: str) -> int:
+        value = self._get(name, int, "an integer")
+        assert isinstance(value, int)
+        if abs(value) >= 1 << 63:
+            raise self.wrong(name, value, "an integer of 64 bits")
+        return value
+
+    def truth(self, name: str) -> bool:
+        return self._get(name, bool, "true or false") is True
+
+    def text(self, name: str) -> str:
+        return str(self._get(name, str, "text"))
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        values = self._get(name, list, "a list of integers")
+        assert isinstance(values, list)
+        if not all(type(value) is int and abs(value) < 1 << 63 for value in values):
+            raise self.wrong(name, values, "a list of integers of 64 bits")
+        return tuple(values)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        values = self._get(name, list, "a list of texts")
+        assert isinstance(values, list)
+        if not all(type(value) is str for value in values):
+            raise self.wrong(name, values, "a list of texts")
+        return tuple(values)
+
+    def choice(self, name: str, kind: type[_Choice]) -> _Choice:
+        return self._one(name, self.text(name), kind)
+
+    def choices(self, name: str, kind: type[_Choice]) -> tuple[_Choice, ...]:
+        return tuple(self._one(name, value, kind) for value in self.texts(name))
+
+    def optional_choice(self, name: str, kind: type[_Choice]) -> _Choice | None:
+        return None if self.values.get(name, "") is None else self.choice(name, kind)
+
+    def _one(self, name: str, value: str, kind: type[_Choice]) -> _Choice:
+        if value not in list(kind):
+            raise self.wrong(name, value, f"one of {', '.join(kind)}")
+        return kind(value)
+
+
+class Lines:
+    """The lines of a text, taken one after the other."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self._lines = lines
+        self._next = 0
+
+    def next_is(self, keyword: str) -> bool:
+        return self._next < len(self._lines) and self._lines[self._next].keyword == keyword
+
+    def take(self, keyword: str) -> Line:
+        if not self.next_is(keyword):
+            raise self._unexpected(keyword)
+        self._next += 1
+        return self._lines[self._next - 1]
+
+    def all(self, keyword: str) -> Iterator[Line]:
+        while self.next_is(keyword):
+            yield self.take(keyword)
+
+    def at_most_one(self, keyword: str) -> Iterator[Line]:
+        if self.next_is(keyword):
+            yield self.take(keyword)
+
+    def expect_end(self) -> None:
+        if self._next < len(self._lines):
+            raise self._unexpected("the end")
+
+    def _unexpected(self, expected: str) -> InvalidProgram:
+        if self._next < len(self._lines):
+            line = self._lines[self._next]
+            return line.wrong("keyword", line.keyword, expected)
+        return InvalidProgram(f"the text ends where {expected!r} should follow")
+
+
+def read_lines(text: str) -> Lines:
+    return Lines([Line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()])

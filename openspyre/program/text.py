@@ -1,0 +1,233 @@
+"""A program as text and back: a line per object, `keyword name=value ...`, values as JSON. For caches and people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from openspyre.program.lines import InvalidProgram, Line, Lines, read_lines
+from openspyre.program.model import (
+    Combine,
+    Contraction,
+    LaneBlock,
+    Loop,
+    Operand,
+    OperandKind,
+    Program,
+    RowStage,
+    Step,
+    StepKind,
+    View,
+)
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.formats import DataFormats, ElementArrangement
+from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
+
+_OPCODES = (*PRIMITIVES, "select", "copy")
+
+
+def print_program(program: Program) -> str:
+    lines = [
+        _line(
+            "program",
+            name=program.name,
+            symbols=list(program.symbols),
+            scalars=list(program.scalars),
+            pool_bytes=program.pool_bytes,
+        )
+    ]
+    for step in program.steps:
+        lines += [("  " if number else "") + line for number, line in enumerate(_step_lines(step))]
+    return "\n".join([*lines, ""])
+
+
+def _line(keyword: str, **values: object) -> str:
+    return " ".join([keyword, *(f"{name}={json.dumps(v, separators=(',', ':'))}" for name, v in values.items())])
+
+
+def _step_lines(step: Step) -> Iterator[str]:
+    yield _line(
+        "step",
+        name=step.name,
+        kind=step.kind,
+        combine=step.combine,
+        index_stride=step.index_stride,
+        index_bound=step.index_bound,
+        accumulate=step.accumulate,
+    )
+    for loop in step.loops:
+        yield _line("loop", extent=loop.extent, split=loop.split, reduced=loop.reduced)
+    if step.lane is not None:
+        lane = step.lane
+        flags = {"reduced": lane.reduced, "store_padding": lane.store_padding}
+        yield _line("lane", lanes=lane.lanes, extent=lane.extent, block_loop=lane.block_loop, **flags)
+    for keyword, operands in (("input", step.inputs), ("output", step.outputs)):
+        for operand in operands:
+            yield _operand_line(keyword, operand)
+    for keyword, code in (("code", step.code), ("finish", step.finish)):
+        if code is not None:
+            yield from _code_lines(keyword, code)
+    for stage in step.stages:
+        yield _line("stage", rows=list(stage.rows), target=stage.target, combine=stage.combine)
+        yield from _code_lines("code", stage.code)
+    if step.contraction is not None:
+        c = step.contraction
+        yield _line("contraction", k_extent=c.k_extent, k_lanes=c.k_lanes, b_k_stride=c.b_k_stride)
+    for view in step.views:
+        yield _view_line(view)
+
+
+def _operand_line(keyword: str, operand: Operand) -> str:
+    return _line(
+        keyword,
+        kind=operand.kind,
+        symbol=operand.symbol,
+        offset=operand.offset,
+        strides=list(operand.strides),
+        tile_stride=operand.tile_stride,
+        dtype=operand.dtype,
+        data_format=operand.data_format,
+    )
+
+
+def _view_line(view: View) -> str:
+    return _line(
+        "view",
+        symbol=view.symbol,
+        dtype=view.dtype,
+        device_size=view.layout.device_size,
+        stride_map=view.layout.stride_map,
+        data_format=view.layout.device_dtype.name,
+        arrangement=view.layout.element_arrangement.name,
+        buffer_dtype=view.buffer_dtype,
+        buffer_size=list(view.buffer_size),
+        buffer_stride=list(view.buffer_stride),
+        offset=view.offset,
+        size=list(view.size),
+        stride=list(view.stride),
+    )
+
+
+def _code_lines(keyword: str, code: Code) -> Iterator[str]:
+    yield _line(
+        keyword,
+        inputs=list(code.inputs),
+        constants=list(code.constants),
+        results=list(code.results),
+        result_lanes=list(code.result_lanes),
+    )
+    for instruction in code.instructions:
+        yield "  " + _line(
+            "do", opcode=instruction.opcode, target=instruction.target, sources=list(instruction.sources)
+        )
+
+
+def parse_program(text: str) -> Program:
+    """The program a text states; InvalidProgram names the line that states none."""
+    lines = read_lines(text)
+    head = lines.take("program")
+    symbols, scalars = head.texts("symbols"), head.texts("scalars")
+    name, pool_bytes = head.text("name"), head.integer("pool_bytes")
+    steps = []
+    while lines.next_is("step"):
+        steps.append(_parse_step(lines))
+    lines.expect_end()
+    return Program(name, symbols, scalars, tuple(steps), pool_bytes)
+
+
+def _parse_step(lines: Lines) -> Step:
+    head = lines.take("step")
+    combine = head.optional_choice("combine", Combine)
+    return Step(
+        name=head.text("name"),
+        kind=head.choice("kind", StepKind),
+        combine=combine,
+        index_stride=head.integer("index_stride"),
+        index_bound=head.integer("index_bound"),
+        accumulate=head.truth("accumulate"),
+        loops=tuple(
+            Loop(line.integer("extent"), line.integer("split"), line.truth("reduced")) for line in lines.all("loop")
+        ),
+        lane=next((_parse_lane(line) for line in lines.at_most_one("lane")), None),
+        inputs=tuple(_parse_operand(line) for line in lines.all("input")),
+        outputs=tuple(_parse_operand(line) for line in lines.all("output")),
+        code=_parse_code(lines, "code"),
+        finish=_parse_code(lines, "finish"),
+        stages=tuple(_parse_stages(lines)),
+        contraction=next((_parse_contraction(line) for line in lines.at_most_one("contraction")), None),
+        views=tuple(_parse_view(line) for line in lines.all("view")),
+    )
+
+
+def _parse_lane(line: Line) -> LaneBlock:
+    numbers = (line.integer("lanes"), line.integer("extent"), line.integer("block_loop"))
+    return LaneBlock(*numbers, line.truth("reduced"), line.truth("store_padding"))
+
+
+def _parse_operand(line: Line) -> Operand:
+    return Operand(
+        line.choice("kind", OperandKind),
+        line.integer("symbol"),
+        line.integer("offset"),
+        line.integers("strides"),
+        line.integer("tile_stride"),
+        line.text("dtype"),
+        line.text("data_format"),
+    )
+
+
+def _parse_code(lines: Lines, keyword: str) -> Code | None:
+    for head in lines.at_most_one(keyword):
+        return Code(
+            tuple(Lane(lane) for lane in head.choices("inputs", Lane)),
+            head.integers("constants"),
+            tuple(_parse_instruction(line) for line in lines.all("do")),
+            head.integers("results"),
+            tuple(Lane(lane) for lane in head.choices("result_lanes", Lane)),
+        )
+    return None
+
+
+def _parse_instruction(line: Line) -> Instruction:
+    opcode = line.text("opcode")
+    if opcode not in _OPCODES:
+        raise line.wrong("opcode", opcode, "a primitive of the vector unit")
+    return Instruction(opcode, line.integer("target"), line.integers("sources"))
+
+
+def _parse_stages(lines: Lines) -> Iterator[RowStage]:
+    for head in lines.all("stage"):
+        rows, target = head.integers("rows"), head.integer("target")
+        combine = head.optional_choice("combine", Combine)
+        code = _parse_code(lines, "code")
+        if code is None:
+            raise head.wrong("code", None, "the code of the stage")
+        yield RowStage(rows, code, target, combine)
+
+
+def _parse_contraction(line: Line) -> Contraction:
+    return Contraction(line.integer("k_extent"), line.integer("k_lanes"), line.integer("b_k_stride"))
+
+
+def _parse_view(line: Line) -> View:
+    sizes, strides = line.integers("device_size"), line.integers("stride_map")
+    form, arrangement = line.text("data_format"), line.text("arrangement")
+    try:
+        layout = SpyreTensorLayout(sizes, strides, DataFormats[form], ElementArrangement[arrangement])
+    except (SpyreError, KeyError) as error:
+        raise line.wrong("device_size", list(sizes), f"a layout ({error})") from None
+    return View(
+        symbol=line.integer("symbol"),
+        dtype=line.text("dtype"),
+        layout=layout,
+        buffer_dtype=line.text("buffer_dtype"),
+        buffer_size=line.integers("buffer_size"),
+        buffer_stride=line.integers("buffer_stride"),
+        offset=line.integer("offset"),
+        size=line.integers("size"),
+        stride=line.integers("stride"),
+    )
+
+
+__all__ = ["InvalidProgram", "parse_program", "print_program"]
