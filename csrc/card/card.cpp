@@ -10,6 +10,7 @@
 #include "byte_text.h"
 #include "executors.h"
 #include "fork.h"
+#include "isa.h"
 #include "memory.h"
 #include "workers.h"
 
@@ -166,6 +167,7 @@ void configure(const Configuration& wanted) {
         std::to_string(wanted.memory_bytes), "2 MiB to 16 TiB");
   check(wanted.cache_watermark >= 0 && wanted.cache_watermark <= 1, "cache_watermark",
         std::to_string(wanted.cache_watermark), "0 to 1");
+  check(isa_limit(wanted.isa).has_value(), "isa", '"' + wanted.isa + '"', "baseline, avx2, avx512 or empty");
   current_configuration = wanted;
 }
 

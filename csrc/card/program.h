@@ -32,8 +32,12 @@ struct Loop {
 // Scalar: launch scalar number `symbol`, 32 bits already in the register's representation.
 enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
 
+// As an output, a Splat stores lane 0 alone: one element per point.
+enum class Space : uint8_t { Memory, Scratchpad };  // Scratchpad: reserved for operands in a core's own 2 MB
+
 struct Operand {
   OperandKind kind = OperandKind::Vector;
+  Space space = Space::Memory;
   int32_t symbol = 0;
   int64_t offset = 0;
   std::vector<int64_t> stride;  // one per loop
@@ -79,8 +83,10 @@ enum class Op : uint8_t {
   Copy,
 };
 constexpr int kOpCount = static_cast<int>(Op::Copy) + 1;
-const char* name(Op op);   // "add", "fma", ...
+const char* name(Op op);       // "add", "fma", ...
 int arity(Op op);
+// Register types of operands and result, e.g. "ff>f", "i**>*": f fp32, i int32, * any (all alike).
+const char* signature(Op op);
 
 struct Instruction {
   Op op;
@@ -89,8 +95,15 @@ struct Instruction {
 };
 constexpr int kMaxRegisters = 32;
 
+// A register that holds the same 32 bits in every lane and is set before the first instruction.
+struct Constant {
+  uint8_t target;
+  uint32_t bits;
+};
+
 struct VectorCode {
   std::vector<Instruction> instructions;
+  std::vector<Constant> constants;
   std::vector<uint8_t> results;  // register of each output
 };
 
@@ -107,13 +120,17 @@ enum class StepKind : uint8_t {
 
 enum class Combine : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
 
-// One stage of a Rows step. Row registers hold a whole row in fp32; row scalars hold one value per row.
+// One stage of a Rows step. Row registers hold a whole row in 32-bit lanes; row scalars hold one value per row (and per lane,
+// where the rows run along a loop). The reduced loops and lanes of the step are what a row runs along.
+constexpr int kMaxRowRegisters = 24;
+constexpr uint8_t kRowScalar = 128;  // 128 + s names row scalar s
+constexpr int kMaxRowScalars = 16;
 struct RowStage {
   enum class Kind : uint8_t { Map, Reduce } kind;
-  std::vector<uint8_t> rows;     // Map: row registers (or row scalars, 128 + s) fed to the code as r0, r1, ...; Reduce: one row
-  VectorCode code;               // Map; for Reduce the finish code applied to the total (may be empty)
-  Combine combine = Combine::Sum;
-  uint8_t target = 0;            // row register (Map) or row scalar (Reduce)
+  std::vector<uint8_t> rows;       // Map: what the code gets as r0, r1, ...; Reduce: the row to fold, then scalars
+  VectorCode code;                 // Map; for Reduce the finish: r0 the total, r1 ... the scalars. One result.
+  Combine combine = Combine::Sum;  // Sum, Prod, Max or Min
+  uint8_t target = 0;              // row register (Map) or number of the row scalar (Reduce)
 };
 
 struct Step {
@@ -124,7 +141,8 @@ struct Step {
   std::vector<Operand> inputs, outputs;
   VectorCode code, finish;
   Combine combine = Combine::Sum;
-  std::vector<RowStage> stages;    // Rows: row registers 0..inputs-1 are the inputs, the last stage's target is stored
+  std::vector<RowStage> stages;      // Rows: row registers 0..inputs-1 are the inputs
+  std::vector<uint8_t> row_results;  // Rows: row register or 128 + row scalar of each output; empty: the last stage's target
 
   // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is read as
   // Vector along k, B as Vector along n with one row per k: strides of B per k element in `b_k_stride`.

@@ -1,0 +1,61 @@
+// How a reduction's accumulators start and grow (N6): one per lane, or 64 where the lanes themselves are reduced.
+#pragma once
+
+#include <cstdint>
+
+#include "port.h"
+#include "program.h"
+#include "vector_kernels.h"
+
+namespace openspyre {
+
+inline bool is_arg(Combine combine) { return combine == Combine::ArgMax || combine == Combine::ArgMin; }
+// Any and All fold truth values as integers.
+inline bool is_truth(Combine combine) { return combine == Combine::Any || combine == Combine::All; }
+
+Lane fold_identity(Combine combine, RegisterType type);
+RegisterType folded_type(Combine combine, RegisterType type);
+
+struct Accumulators {
+  Lane* value;
+  Lane* index;  // arg reductions only
+};
+
+class Folding {
+ public:
+  Folding() = default;
+  Folding(Combine combine, RegisterType type, const LaneBlock& lane, const VectorKernels& kernels);
+
+  int64_t lanes_per_block() const { return over_lanes_ ? kFoldLanes : lanes_; }  // accumulators
+  bool over_lanes() const { return over_lanes_; }
+  Lane identity() const { return identity_; }
+
+  void start(Accumulators acc, int64_t lanes) const;
+  // Takes in x[point][block][lane], points ascending. `first_block` is the lane block's number at the first point,
+  // `position` the place in the reduced space of its lane 0 (arg reductions); both for one point unless regular().
+  void take(Accumulators acc, Lane* x, int64_t points, int64_t blocks, int64_t first_block, int64_t position,
+            int valid) const;
+  // Whether several points can be taken in one call: nothing depends on where they stand.
+  bool regular() const { return !arg_ && (!over_lanes_ || lanes_ == kFoldLanes); }
+
+  // One total per block (lanes reduced) from its accumulators, which are used up.
+  void total(Accumulators acc, Accumulators totals, int64_t blocks) const;
+  // acc = combine(acc, later), where `later` comes from a later slice of the reduced space.
+  void join(Accumulators acc, Accumulators later, int64_t lanes) const;
+
+ private:
+  void take_block(Accumulators acc, Lane* x, int64_t lanes, int64_t position, int valid) const;
+  bool better(Lane x, Lane best) const;
+
+  Combine combine_ = Combine::Sum;
+  RegisterType type_ = RegisterType::Float;
+  int64_t lanes_ = 64;
+  bool over_lanes_ = false, arg_ = false;
+  Lane identity_ = 0;
+  MapKernel to_truth_ = nullptr;
+  RowFoldKernel rows_ = nullptr;
+  LaneFoldKernel fold_lanes_ = nullptr;
+  ArgKernel arg_kernel_ = nullptr;
+};
+
+}  // namespace openspyre

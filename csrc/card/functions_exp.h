@@ -1,0 +1,114 @@
+// exp and its relatives on one lane (N7). The polynomials are minimax fits with coefficients rounded to fp32 in turn.
+#pragma once
+
+#include "lane_math.h"
+
+namespace openspyre {
+namespace {
+
+constexpr float kRounder = 0x1.8p23f;  // adding it rounds to an integer and leaves that in the low bits
+constexpr float kLog2E = 0x1.715476p+0f;
+constexpr float kLn2High = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;
+
+LANE float power_of_two(int32_t exponent) { return as_float(static_cast<uint32_t>(exponent + 127) << 23); }
+
+// value * 2^exponent with one rounding, for -250 < exponent < 250; two factors reach subnormals and infinity.
+LANE float scale(float value, int32_t exponent) {
+  const int32_t half = exponent >> 1;
+  return value * power_of_two(half) * power_of_two(exponent - half);
+}
+
+LANE int32_t rounded_integer(float shifted) { return as_int(as_bits(shifted) - as_bits(kRounder)); }
+
+struct ExpParts {
+  float rest;        // |rest| <= ln 2 / 2
+  int32_t exponent;  // x = exponent * ln 2 + rest
+};
+
+LANE ExpParts exp_parts(float x) {
+  const float shifted = fma(x, kLog2E, kRounder), n = shifted - kRounder;
+  return {fma(n, -kLn2Low, fma(n, -kLn2High, x)), rounded_integer(shifted)};
+}
+
+// A comparison with NaN is false: these let it through.
+LANE float at_most(float x, float limit) { return x > limit ? limit : x; }
+LANE float at_least(float x, float limit) { return x < limit ? limit : x; }
+
+LANE float exp_of_rest(float r) {
+  const float q = polynomial(r, 0x1.fffffcp-2f, 0x1.555488p-3f, 0x1.555842p-5f, 0x1.1240dep-7f, 0x1.6ae888p-10f);
+  const float sum = 1.0f + r, lost = r - (sum - 1.0f);
+  return sum + fma(r * r, q, lost);
+}
+
+LANE float exp_lane(float x) {
+  const ExpParts parts = exp_parts(at_least(at_most(x, 89.0f), -104.5f));
+  return scale(exp_of_rest(parts.rest), parts.exponent);
+}
+
+// exp where the result is known to be a normal number.
+LANE float exp_normal(float x) {
+  const ExpParts parts = exp_parts(x);
+  return exp_of_rest(parts.rest) * power_of_two(parts.exponent);
+}
+
+LANE float exp2_of_rest(float r) {
+  const float q = polynomial(r, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b06ep-5f, 0x1.3b2a7ap-7f, 0x1.5da71p-10f,
+                             0x1.4366c8p-13f, 0x1.d7f02p-17f);
+  return fma(r, q, 1.0f);
+}
+
+LANE float exp2_lane(float x) {
+  const float inside = at_least(at_most(x, 129.0f), -151.0f);
+  const float shifted = inside + kRounder;
+  return scale(exp2_of_rest(inside - (shifted - kRounder)), rounded_integer(shifted));
+}
+
+// 2^n p + 2^n - 1 with p = expm1(rest), at half the scale so that 2^128 is not needed.
+LANE float expm1_lane(float x) {
+  const ExpParts parts = exp_parts(at_least(at_most(x, 89.0f), -30.0f));
+  const float r = parts.rest;
+  const float q =
+      polynomial(r, 0x1p-1f, 0x1.55552cp-3f, 0x1.555502p-5f, 0x1.1155aap-7f, 0x1.6d2e4cp-10f, 0x1.3b8446p-13f);
+  const float p = fma(r * r, q, r);
+  const float half = power_of_two(parts.exponent - 1);
+  const float scaled = fma(p, half, half - 0.5f) * 2.0f;
+  const float result = parts.exponent == 0 ? p : scaled;
+  return magnitude(x) < 0x1p-25f ? x : result;
+}
+
+// The sum's and the quotient's roundings are taken back; 1 / (1 + e) is the quotient or its complement.
+LANE float sigmoid_lane(float x) {
+  const float e = exp_lane(-magnitude(x));
+  const float over = x < 0.0f ? e : 1.0f, under = 1.0f + e, lost = e - (under - 1.0f);
+  const float quotient = over / under;
+  const float rest = fma(-quotient, lost, fma(-quotient, under, over));
+  return fma(rest, x < 0.0f ? 1.0f - quotient : quotient, quotient);
+}
+
+LANE float tanh_lane(float x) {
+  const float a = magnitude(x), z = x * x;
+  const float p = polynomial(z, -0x1.55553p-2f, 0x1.110684p-3f, -0x1.b82628p-5f, 0x1.51903ep-6f, -0x1.732bb2p-8f);
+  const float small = fma(x * z, p, x);
+  const float large = 1.0f - 2.0f / (exp_normal(2.0f * at_most(a, 10.0f)) + 1.0f);
+  return with_sign(a < 0.625f ? small : large, x);
+}
+
+// Up to 0.9 an odd polynomial; beyond, 1 - 2^-g with a polynomial g for the logarithm of erfc.
+LANE float erf_lane(float x) {
+  const float a = magnitude(x), z = x * x;
+  const float p =
+      polynomial(z, 0x1.06eba6p-3f, -0x1.8126ecp-2f, 0x1.ce1b86p-4f, -0x1.b69b96p-6f, 0x1.479c9ep-8f, -0x1.3ba9cap-11f);
+  const float small = fma(x, p, x);
+  const float t = at_most(a, 4.0f);
+  const float g = polynomial(t, 0x1.f7a1f6p-13f, 0x1.a0877ep+0f, 0x1.d68238p-1f, 0x1.339e58p-3f, -0x1.07bbfap-5f,
+                             0x1.21d6ecp-8f, -0x1.2bddecp-12f);
+  const float shifted = kRounder - g, r = -g - (shifted - kRounder);
+  const float q =
+      polynomial(r, 0x1.62e43p-1f, 0x1.ebfb94p-3f, 0x1.c6af9ep-5f, 0x1.3b681ap-7f, 0x1.5efb18p-10f, 0x1.1722f6p-13f);
+  const float rest = fma(r, q, 1.0f);
+  const float large = fma(rest, -power_of_two(rounded_integer(shifted)), 1.0f);
+  return a > 0.9f ? with_sign(large, x) : small;
+}
+
+}  // namespace
+}  // namespace openspyre

@@ -1,0 +1,191 @@
+// Gather and Scatter steps: maps whose input or output address depends on an index tensor.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "box_parts.h"
+#include "prepared_step.h"
+#include "step_inputs.h"
+#include "task_split.h"
+
+namespace openspyre {
+namespace {
+
+class IndexedStep : public PreparedStep {
+ public:
+  IndexedStep(const Step& step, Isa isa) : step_(step), kernels_(vector_kernels(isa)) {
+    const CodeInput value{register_type(step.inputs[0]), false};
+    code_ = compile(step.code, {&value, 1}, kernels_);
+    values_ = load_port(step.inputs[0], step.lane.lanes, kernels_);
+    index_ = load_port(step.inputs[1], step.lane.lanes, kernels_);
+    store_ = store_port(step.outputs[0], code_.types[0], step.lane.lanes, kernels_);
+    is_copy_ = code_.operations.empty() && step.inputs[0].element == step.outputs[0].element;
+  }
+
+  void run(const StepArguments& arguments, CoreRange cores) const override {
+    const TaskSplit split(cores.count, splittable() ? parts_.points() : 1, chunk_blocks(step_),
+                          step_.lane.lanes * (splittable() ? 1 : parts_.points()));
+    split.run([&](int core, int64_t first, int64_t last) {
+      if (!splittable()) last = parts_.points();
+      set_constants(code_, RegisterFile::mine().slots());
+      parts_.each(step_, cores.first + core, first, last,
+                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                    NestWalk walk(nest, base, begin);
+                    for (int64_t left = end - begin; left > 0; left -= chunk_blocks(step_)) {
+                      const int blocks = static_cast<int>(std::min<int64_t>(chunk_blocks(step_), left));
+                      ChunkOffsets offsets;
+                      walk.next(blocks, 3, offsets);
+                      run_chunk(arguments, offsets, blocks, valid);
+                    }
+                  });
+    });
+  }
+
+ protected:
+  virtual bool splittable() const = 0;  // points are independent
+  virtual void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const = 0;
+
+  void walk_by(size_t stream) {
+    std::vector<int> order(step_.loops.size());
+    std::iota(order.begin(), order.end(), 0);
+    const std::vector<StreamOffsets> strides = stream_strides(step_);
+    if (splittable()) sort_by_stride(strides, stream, order);
+    parts_ = BoxParts(step_, strides, order);
+  }
+
+  Lane checked(Lane index) const {
+    if (index >= static_cast<uint64_t>(step_.index_bound)) [[unlikely]]
+      fail(Fault::InvalidArgument, "step '" + step_.name + "': index " + std::to_string(static_cast<int32_t>(index)) +
+                                       " is out of bounds, the table has " + std::to_string(step_.index_bound) +
+                                       " entries");
+    return index;
+  }
+
+  // One index per block, added to the block's offset in the table.
+  void add_indices(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, int itemsize,
+                   int64_t* table) const {
+    Lane* lanes = RegisterFile::mine().slots()[kIndexSlot];
+    load_blocks(index_, arguments.inputs[1], offsets.at[1].data(), blocks, lanes);
+    for (int b = 0; b < blocks; ++b)
+      table[b] += static_cast<int64_t>(checked(lanes[b * step_.lane.lanes])) * step_.index_stride * itemsize;
+  }
+
+  void copy_blocks(const std::byte* source, const int64_t* from, std::byte* target, const int64_t* to, int blocks,
+                   int valid) const {
+    for (int b = 0; b < blocks; ++b)
+      for (int lane = 0; lane < valid; lane += values_.stick_lanes) {
+        const int64_t tile = lane / values_.stick_lanes;
+        const int n = std::min(values_.stick_lanes, valid - lane);
+        std::memcpy(target + to[b] + tile * store_.tile_stride, source + from[b] + tile * values_.tile_stride,
+                    static_cast<size_t>(n * values_.itemsize));
+      }
+  }
+
+  static constexpr size_t kIndexSlot = kMaxSlots - 1, kOldSlot = kMaxSlots - 2;
+  const Step& step_;
+  const VectorKernels& kernels_;
+  CompiledCode code_;
+  Port values_, index_, store_;
+  BoxParts parts_;
+  bool is_copy_ = false;
+};
+
+class GatherStep final : public IndexedStep {
+ public:
+  GatherStep(const Step& step, Isa isa) : IndexedStep(step, isa) {
+    per_lane_ = step.inputs[1].kind == OperandKind::Vector;
+    stick_ = elems_per_stick(step.inputs[0].element.format);
+    walk_by(2);
+  }
+
+ private:
+  bool splittable() const override { return true; }
+
+  void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const override {
+    const Slots& slots = RegisterFile::mine().slots();
+    if (per_lane_) {
+      load_lanes(arguments, offsets, blocks, slots[code_.inputs[0]]);
+    } else {
+      add_indices(arguments, offsets, blocks, values_.itemsize, offsets.at[0].data());
+      if (is_copy_ && values_.kind == OperandKind::Vector && store_.kind == OperandKind::Vector)
+        return copy_blocks(arguments.inputs[0], offsets.at[0].data(), arguments.outputs[0], offsets.at[2].data(),
+                           blocks, valid);
+      load_blocks(values_, arguments.inputs[0], offsets.at[0].data(), blocks, slots[code_.inputs[0]]);
+    }
+    execute(code_, slots, int64_t{blocks} * step_.lane.lanes);
+    store_blocks(store_, slots[code_.results[0]], arguments.outputs[0], offsets.at[2].data(), blocks, valid);
+  }
+
+  // Every lane has its own index. Without an index_stride it counts elements along the table's sticks.
+  void load_lanes(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target) const {
+    Lane* indices = RegisterFile::mine().slots()[kIndexSlot];
+    load_blocks(index_, arguments.inputs[1], offsets.at[1].data(), blocks, indices);
+    alignas(64) std::array<std::byte, kChunkLanes * 8> codes;
+    const int64_t lanes = int64_t{blocks} * step_.lane.lanes;
+    for (int64_t i = 0; i < lanes; ++i) {
+      const bool padding = i % step_.lane.lanes >= step_.lane.extent && step_.lane.block_loop < 0;
+      const int64_t index = padding ? 0 : place(indices[i]);
+      std::memcpy(
+          codes.data() + i * values_.itemsize,
+          arguments.inputs[0] + offsets.at[0][static_cast<size_t>(i / step_.lane.lanes)] + index * values_.itemsize,
+          static_cast<size_t>(values_.itemsize));
+    }
+    if (values_.load != nullptr)
+      values_.load(codes.data(), target, lanes);
+    else
+      values_.convert(codes.data(), target, static_cast<size_t>(lanes));
+  }
+
+  int64_t place(Lane index) const {
+    const auto i = static_cast<int64_t>(checked(index));
+    if (step_.index_stride != 0) return i * step_.index_stride;
+    return i / stick_ * step_.inputs[0].tile_stride + i % stick_;
+  }
+
+  bool per_lane_ = false;
+  int64_t stick_ = 64;
+};
+
+class ScatterStep final : public IndexedStep {
+ public:
+  ScatterStep(const Step& step, Isa isa) : IndexedStep(step, isa) {
+    old_ = load_port(step.outputs[0], step.lane.lanes, kernels_);
+    const bool ints = register_type(step.outputs[0]) == RegisterType::Int;
+    add_ = kernels_.map[static_cast<size_t>(ints ? Op::AddI : Op::Add)];
+    walk_by(0);
+  }
+
+ private:
+  // Equal indices meet in the order of the loops, whatever the number of threads.
+  bool splittable() const override { return false; }
+
+  void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const override {
+    const Slots& slots = RegisterFile::mine().slots();
+    int64_t* to = offsets.at[2].data();
+    add_indices(arguments, offsets, blocks, store_.itemsize, to);
+    if (is_copy_ && !step_.accumulate && values_.kind == OperandKind::Vector && store_.kind == OperandKind::Vector)
+      return copy_blocks(arguments.inputs[0], offsets.at[0].data(), arguments.outputs[0], to, blocks, valid);
+    load_blocks(values_, arguments.inputs[0], offsets.at[0].data(), blocks, slots[code_.inputs[0]]);
+    execute(code_, slots, int64_t{blocks} * step_.lane.lanes);
+    Lane* values = slots[code_.results[0]];
+    for (int b = 0; b < blocks; ++b) {
+      Lane* block = values + b * step_.lane.lanes;
+      if (step_.accumulate) {
+        Lane* old = slots[kOldSlot];
+        load_blocks(old_, arguments.outputs[0], to + b, 1, old);
+        add_(block, old, block, block, step_.lane.lanes);
+      }
+      store_blocks(store_, block, arguments.outputs[0], to + b, 1, valid);
+    }
+  }
+
+  Port old_;
+  MapKernel add_ = nullptr;
+};
+
+}  // namespace
+
+PreparedStepPtr prepare_gather(const Step& step, Isa isa) { return std::make_unique<GatherStep>(step, isa); }
+PreparedStepPtr prepare_scatter(const Step& step, Isa isa) { return std::make_unique<ScatterStep>(step, isa); }
+
+}  // namespace openspyre

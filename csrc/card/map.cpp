@@ -1,0 +1,69 @@
+// Map steps: vector code interpreted over chunks of lanes.
+#include <algorithm>
+#include <numeric>
+
+#include "box_parts.h"
+#include "port.h"
+#include "prepared_step.h"
+#include "step_inputs.h"
+#include "task_split.h"
+#include "vector_code.h"
+
+namespace openspyre {
+namespace {
+
+class MapStep final : public PreparedStep {
+ public:
+  MapStep(const Step& step, Isa isa) : step_(step), inputs_(step, isa) {
+    code_ = compile(step.code, inputs_.registers(), vector_kernels(isa));
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      stores_.push_back(store_port(step.outputs[i], code_.types[i], step.lane.lanes, vector_kernels(isa)));
+    std::vector<int> order(step.loops.size());
+    std::iota(order.begin(), order.end(), 0);
+    const std::vector<StreamOffsets> strides = stream_strides(step);
+    sort_by_stride(strides, step.inputs.size(), order);
+    parts_ = BoxParts(step, strides, order);
+  }
+
+  void run(const StepArguments& arguments, CoreRange cores) const override {
+    const int64_t lanes = step_.lane.lanes;
+    const TaskSplit split(cores.count, parts_.points(), chunk_blocks(step_), lanes);
+    split.run([&](int core, int64_t first, int64_t last) {
+      set_constants(code_, RegisterFile::mine().slots());
+      inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
+      parts_.each(step_, cores.first + core, first, last,
+                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                    run_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
+                  });
+    });
+  }
+
+ private:
+  void run_part(const StepArguments& arguments, NestWalk walk, int64_t points, int valid) const {
+    const Slots& slots = RegisterFile::mine().slots();
+    const size_t first_store = step_.inputs.size();
+    const int chunk = chunk_blocks(step_);
+    ChunkOffsets offsets;
+    for (; points > 0; points -= chunk) {
+      const int blocks = static_cast<int>(std::min<int64_t>(chunk, points));
+      walk.next(blocks, static_cast<int>(first_store + stores_.size()), offsets);
+      inputs_.load(arguments, code_, slots, offsets, blocks);
+      execute(code_, slots, int64_t{blocks} * step_.lane.lanes);
+      for (size_t i = 0; i < stores_.size(); ++i)
+        store_blocks(stores_[i], slots[code_.results[i]], arguments.outputs[i], offsets.at[first_store + i].data(),
+                     blocks, valid);
+    }
+  }
+
+  const Step& step_;
+  const StepInputs inputs_;
+  std::vector<Port> stores_;
+  CompiledCode code_;
+  BoxParts parts_;
+};
+
+}  // namespace
+
+PreparedStepPtr prepare_map(const Step& step, Isa isa) { return std::make_unique<MapStep>(step, isa); }
+
+}  // namespace openspyre

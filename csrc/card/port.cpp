@@ -1,0 +1,213 @@
+#include "port.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "nest.h"
+
+namespace openspyre {
+namespace {
+
+constexpr DeviceElement kFloatRegister{DType::Float32, DataFormat::IEEE_FP32};
+constexpr DeviceElement kIntRegister{DType::Int32, DataFormat::IEEE_INT32};
+
+bool is_float(DType dtype) {
+  return dtype == DType::Float16 || dtype == DType::BFloat16 || dtype == DType::Float32 ||
+         dtype == DType::Float8E4M3FN || dtype == DType::Float8E5M2FNUZ;
+}
+
+std::optional<HotFormat> hot_format(DeviceElement element) {
+  switch (element.format) {
+    case DataFormat::SEN169_FP16:
+      if (is_float(element.dtype)) return HotFormat::Sen169;
+      if (element.dtype == DType::Bool) return HotFormat::BoolSen169;
+      return std::nullopt;
+    case DataFormat::IEEE_FP32:
+      return is_float(element.dtype) ? std::optional(HotFormat::Fp32) : std::nullopt;
+    case DataFormat::IEEE_INT32:
+      return element.dtype == DType::Int32 || element.dtype == DType::Int64 ? std::optional(HotFormat::Word)
+                                                                            : std::nullopt;
+    case DataFormat::SENUINT32:
+      return element.dtype == DType::UInt8 ? std::optional(HotFormat::UInt8Word) : std::nullopt;
+    case DataFormat::SENINT16:
+      return element.dtype == DType::Int16 ? std::optional(HotFormat::Int16) : std::nullopt;
+    case DataFormat::SENINT8:
+      return element.dtype == DType::Int8 ? std::optional(HotFormat::Int8) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+DeviceElement register_element(RegisterType type) { return type == RegisterType::Int ? kIntRegister : kFloatRegister; }
+
+Port memory_port(const Operand& operand, int lanes) {
+  Port port;
+  port.kind = operand.kind;
+  port.itemsize = device_itemsize(operand.element.format);
+  port.lanes = lanes;
+  port.stick_lanes = std::min(lanes, elems_per_stick(operand.element.format));
+  port.stick_bytes = int64_t{port.stick_lanes} * port.itemsize;
+  port.tile_stride = operand.tile_stride * port.itemsize;
+  port.dense = port.stick_lanes == lanes || port.tile_stride == port.stick_bytes;
+  return port;
+}
+
+void load_run(const Port& port, const std::byte* source, Lane* target, int64_t n) {
+  if (port.load != nullptr) return port.load(source, target, n);
+  port.convert(source, target, static_cast<size_t>(n));
+}
+
+void store_run(const Port& port, const Lane* source, std::byte* target, int64_t n) {
+  if (port.store == nullptr || n % kLaneUnit != 0) {
+    alignas(64) std::array<std::byte, kChunkLanes * 4> converted;
+    if (port.store != nullptr) {
+      port.store(source, converted.data(), (n + kLaneUnit - 1) / kLaneUnit * kLaneUnit);
+    } else if (port.convert(source, converted.data(), static_cast<size_t>(n)) != static_cast<size_t>(n)) {
+      fail(Fault::ValueOutOfRange, "a result has no place in the output's format; clamp it or use a wider type");
+    }
+    std::memcpy(target, converted.data(), static_cast<size_t>(n * port.itemsize));
+    return;
+  }
+  port.store(source, target, n);
+}
+
+// Blocks that follow each other in memory become one run.
+int run_length(const Port& port, const int64_t* offsets, int blocks) {
+  const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;
+  int length = 1;
+  while (length < blocks && offsets[length] == offsets[length - 1] + block_bytes) ++length;
+  return length;
+}
+
+void load_vectors(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
+  for (int i = 0; i < blocks;) {
+    const std::byte* source = base + offsets[i];
+    if (port.dense) {
+      const int run = run_length(port, offsets + i, blocks - i);
+      load_run(port, source, target, int64_t{run} * port.lanes);
+      target += run * port.lanes;
+      i += run;
+      continue;
+    }
+    for (int lane = 0; lane < port.lanes; lane += port.stick_lanes, source += port.tile_stride) {
+      load_run(port, source, target, port.stick_lanes);
+      target += port.stick_lanes;
+    }
+    ++i;
+  }
+}
+
+void load_splats(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
+  alignas(64) std::array<std::byte, kLaneUnit * 8> codes{};
+  alignas(64) std::array<Lane, kLaneUnit> values;
+  for (int i = 0; i < blocks; ++i)
+    std::memcpy(codes.data() + i * port.itemsize, base + offsets[i], static_cast<size_t>(port.itemsize));
+  load_run(port, codes.data(), values.data(), port.load != nullptr ? kLaneUnit : blocks);
+  for (int i = 0; i < blocks; ++i) std::fill_n(target + i * port.lanes, port.lanes, values[static_cast<size_t>(i)]);
+}
+
+void load_iota(const Port& port, const int64_t* offsets, int blocks, Lane* target) {
+  const auto step = static_cast<Lane>(port.tile_stride);
+  for (int i = 0; i < blocks; ++i) {
+    const auto first = static_cast<Lane>(offsets[i]);
+    for (int lane = 0; lane < port.lanes; ++lane) *target++ = first + static_cast<Lane>(lane) * step;
+  }
+}
+
+}  // namespace
+
+const char* name(RegisterType type) {
+  return type == RegisterType::Float ? "fp32" : type == RegisterType::Int ? "int32" : "any";
+}
+
+RegisterType register_type(const Operand& operand) {
+  if (operand.kind == OperandKind::Scalar) return RegisterType::Any;
+  if (operand.kind == OperandKind::Iota) return RegisterType::Int;
+  return is_float(operand.element.dtype) || operand.element.dtype == DType::Bool ? RegisterType::Float
+                                                                                 : RegisterType::Int;
+}
+
+bool can_load(const Operand& operand) {
+  if (operand.kind == OperandKind::Scalar || operand.kind == OperandKind::Iota) return true;
+  return device_itemsize(operand.element.format) > 0 &&
+         (hot_format(operand.element) || between(operand.element, register_element(register_type(operand))));
+}
+
+bool can_store(const Operand& operand, RegisterType type) {
+  if (operand.kind != OperandKind::Vector && operand.kind != OperandKind::Splat) return false;
+  if (device_itemsize(operand.element.format) == 0) return false;
+  if (operand.element.dtype != DType::Bool && type != RegisterType::Any && type != register_type(operand)) return false;
+  return hot_format(operand.element) || between(register_element(type), operand.element);
+}
+
+Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels) {
+  if (operand.kind == OperandKind::Scalar || operand.kind == OperandKind::Iota) {
+    Port port;
+    port.kind = operand.kind;
+    port.lanes = lanes;
+    port.tile_stride = operand.tile_stride;
+    return port;
+  }
+  Port port = memory_port(operand, lanes);
+  if (const auto hot = hot_format(operand.element))
+    port.load = kernels.load[static_cast<size_t>(*hot)];
+  else
+    port.convert = between(operand.element, register_element(register_type(operand)));
+  return port;
+}
+
+Port store_port(const Operand& operand, RegisterType type, int lanes, const VectorKernels& kernels) {
+  Port port = memory_port(operand, lanes);
+  if (type == RegisterType::Any) type = register_type(operand);
+  if (auto hot = hot_format(operand.element)) {
+    if (*hot == HotFormat::BoolSen169 && type == RegisterType::Int) hot = HotFormat::BoolSen169FromInt;
+    port.store = kernels.store[static_cast<size_t>(*hot)];
+  } else {
+    port.convert = between(register_element(type), operand.element);
+  }
+  return port;
+}
+
+void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
+  switch (port.kind) {
+    case OperandKind::Vector:
+      return load_vectors(port, base, offsets, blocks, target);
+    case OperandKind::Splat:
+      return load_splats(port, base, offsets, blocks, target);
+    case OperandKind::Iota:
+      return load_iota(port, offsets, blocks, target);
+    case OperandKind::Scalar:
+      return;  // set once, before the first chunk
+  }
+}
+
+void store_blocks(const Port& port, const Lane* source, std::byte* base, const int64_t* offsets, int blocks,
+                  int valid) {
+  if (port.kind == OperandKind::Splat) {
+    alignas(64) std::array<Lane, kLaneUnit> values{};
+    alignas(64) std::array<std::byte, kLaneUnit * 8> codes;
+    for (int i = 0; i < blocks; ++i) values[static_cast<size_t>(i)] = source[i * port.lanes];
+    store_run(port, values.data(), codes.data(), port.store != nullptr ? kLaneUnit : blocks);
+    for (int i = 0; i < blocks; ++i)
+      std::memcpy(base + offsets[i], codes.data() + i * port.itemsize, static_cast<size_t>(port.itemsize));
+    return;
+  }
+  for (int i = 0; i < blocks;) {
+    std::byte* target = base + offsets[i];
+    if (port.dense) {
+      const int run = valid == port.lanes ? run_length(port, offsets + i, blocks - i) : 1;
+      store_run(port, source, target, valid == port.lanes ? int64_t{run} * port.lanes : valid);
+      source += run * port.lanes;
+      i += run;
+      continue;
+    }
+    for (int lane = 0; lane < valid; lane += port.stick_lanes, target += port.tile_stride)
+      store_run(port, source + lane, target, std::min(port.stick_lanes, valid - lane));
+    source += port.lanes;
+    ++i;
+  }
+}
+
+}  // namespace openspyre

@@ -1,0 +1,40 @@
+// An operand made ready: how its values get from memory to a register's lanes and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "program.h"
+#include "vector_kernels.h"
+
+namespace openspyre {
+
+enum class RegisterType : uint8_t { Float, Int, Any };
+const char* name(RegisterType type);
+
+RegisterType register_type(const Operand& operand);  // what loading it gives
+bool can_load(const Operand& operand);
+bool can_store(const Operand& operand, RegisterType type);
+
+struct Port {
+  OperandKind kind = OperandKind::Vector;
+  LoadKernel load = nullptr;  // nullptr: `convert` does it
+  StoreKernel store = nullptr;
+  Convert convert = nullptr;
+  int itemsize = 0;
+  int lanes = 0;        // of a block
+  int stick_lanes = 0;  // that are contiguous
+  int64_t stick_bytes = 0;
+  int64_t tile_stride = 0;  // bytes; values for an Iota
+  bool dense = false;       // the whole block is contiguous
+};
+
+Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels);
+Port store_port(const Operand& operand, RegisterType type, int lanes, const VectorKernels& kernels);
+
+// Fills target[0 .. blocks * lanes) from the blocks at base + offsets[..]. Iota: the offsets are the values.
+void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target);
+// Stores the first `valid` lanes of each block; a Splat stores lane 0.
+void store_blocks(const Port& port, const Lane* source, std::byte* base, const int64_t* offsets, int blocks, int valid);
+
+}  // namespace openspyre

@@ -1,0 +1,287 @@
+// Reduce steps (N6): code, folded over the reduced loops and lanes, finished and stored.
+#include <algorithm>
+#include <memory>
+
+#include "box_parts.h"
+#include "fold.h"
+#include "prepared_step.h"
+#include "step_inputs.h"
+#include "task_split.h"
+
+namespace openspyre {
+namespace {
+
+// Streams of the runner's own, after the operands': the lane block's number and the place in the reduced space.
+constexpr size_t kBlockStream = kMaxStreams - 2, kPositionStream = kMaxStreams - 1;
+
+std::vector<int> loops_of(const Step& step, bool reduced) {
+  std::vector<int> loops;
+  for (size_t k = 0; k < step.loops.size(); ++k)
+    if (step.loops[k].reduced == reduced) loops.push_back(static_cast<int>(k));
+  return loops;
+}
+
+std::vector<StreamOffsets> reduce_strides(const Step& step) {
+  std::vector<StreamOffsets> strides = stream_strides(step);
+  if (step.lane.reduced && step.lane.block_loop >= 0)
+    strides[static_cast<size_t>(step.lane.block_loop)][kBlockStream] = 1;
+  if (!is_arg(step.combine)) return strides;
+  const bool lone_lanes = step.lane.reduced && step.lane.block_loop < 0;
+  int64_t weight = lone_lanes ? step.lane.extent : 1;
+  for (size_t k = step.loops.size(); k-- > 0;) {
+    if (!step.loops[k].reduced) continue;
+    const bool blocks = static_cast<int>(k) == step.lane.block_loop;
+    strides[k][kPositionStream] = weight * (blocks ? step.lane.lanes : 1);
+    weight *= blocks ? step.lane.extent : step.loops[k].extent;
+  }
+  return strides;
+}
+
+class ReduceStep final : public PreparedStep {
+ public:
+  ReduceStep(const Step& step, Isa isa) : step_(step), inputs_(step, isa), strides_(reduce_strides(step)) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    code_ = compile(step.code, inputs_.registers(), kernels);
+    finish_ = compile(step.finish, reduce_finish_registers(step, code_.types[0]), kernels);
+    result_is_kept_ = keeps(code_, code_.results[0], inputs_.registers());
+    folding_ = Folding(step.combine, code_.types[0], step.lane, kernels);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const int lanes = step.lane.reduced && step.outputs[i].kind == OperandKind::Splat ? 1 : step.lane.lanes;
+      stores_.push_back(store_port(step.outputs[i], finish_.types[i], lanes, kernels));
+    }
+    std::vector<int> outer = loops_of(step, false);
+    sort_by_stride(strides_, 0, outer);
+    outer_ = BoxParts(step, strides_, outer);
+    const std::vector<int> inner = loops_of(step, true);
+    inner_ = make_nest(strides_, core_box(step, 0), inner);
+    for (const int k : inner) slices_ *= step.loops[static_cast<size_t>(k)].split;
+    for (const int k : inner) inner_points_ *= core_box(step, 0).extent[static_cast<size_t>(k)];
+    last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
+    tail_lanes_ = tail_lanes(step);
+    const int chunk = chunk_blocks(step);
+    outer_blocks_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, std::min(chunk, kMaxOuterBlocks)));
+    inner_at_once_ = folding_.regular() ? std::max(1, chunk / outer_blocks_) : 1;
+  }
+
+  void run(const StepArguments& arguments, CoreRange cores) const override {
+    const TaskSplit split(cores.count, outer_.points(), outer_blocks_,
+                          std::max<int64_t>(1, inner_points_) * step_.lane.lanes);
+    if (slices_ == 1) {
+      split.run([&](int core, int64_t first, int64_t last) {
+        run_core(arguments, cores.first + core, first, last, nullptr);
+      });
+      return;
+    }
+    Partials partials(*this);
+    split.run([&](int core, int64_t first, int64_t last) { run_core(arguments, core, first, last, &partials); });
+    const TaskSplit joining(core_count(step_) / slices_, outer_.points(), outer_blocks_, slices_ * step_.lane.lanes);
+    joining.run([&](int group, int64_t first, int64_t last) { join(arguments, partials, group, first, last); });
+  }
+
+ private:
+  // Whether a slot keeps its lanes from chunk to chunk, so that folding must not touch them.
+  static bool keeps(const CompiledCode& code, uint8_t slot, std::span<const CodeInput> inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (code.inputs[i] == slot) return inputs[i].kept;
+    return std::any_of(code.constants.begin(), code.constants.end(),
+                       [&](const Constant& constant) { return constant.target == slot; });
+  }
+
+  static constexpr int kMaxOuterBlocks = 8;  // streams the host's prefetchers can follow
+
+  // Accumulated values of every core: [slice][group][point][value of a lane].
+  struct Partials {
+    explicit Partials(const ReduceStep& step) : point(step.folding_.over_lanes() ? 1 : step.step_.lane.lanes) {
+      points = step.outer_.points();
+      groups = core_count(step.step_) / step.slices_;
+      const auto lanes = static_cast<size_t>(step.slices_ * groups * points * point);
+      values = std::make_unique_for_overwrite<Lane[]>(lanes);
+      if (is_arg(step.step_.combine)) indices = std::make_unique_for_overwrite<Lane[]>(lanes);
+    }
+    Accumulators at(int64_t slice, int64_t group, int64_t first) const {
+      const int64_t place = ((slice * groups + group) * points + first) * point;
+      return {values.get() + place, indices ? indices.get() + place : nullptr};
+    }
+    int64_t point, points, groups;
+    std::unique_ptr<Lane[]> values, indices;
+  };
+
+  // A core's place among the slices of the reduced loops, and among the others: both mixed radix, first loop fastest.
+  struct Place {
+    int slice = 0, group = 0;
+  };
+  Place place(int core) const {
+    Place place;
+    int slices = 1, groups = 1;
+    for (const Loop& loop : step_.loops) {
+      const int digit = core % loop.split;
+      core /= loop.split;
+      (loop.reduced ? place.slice : place.group) += digit * (loop.reduced ? slices : groups);
+      (loop.reduced ? slices : groups) *= loop.split;
+    }
+    return place;
+  }
+  int core_at(Place place) const {
+    int core = 0, weight = 1;
+    for (const Loop& loop : step_.loops) {
+      int& rest = loop.reduced ? place.slice : place.group;
+      core += rest % loop.split * weight;
+      rest /= loop.split;
+      weight *= loop.split;
+    }
+    return core;
+  }
+
+  void run_core(const StepArguments& arguments, int core, int64_t first, int64_t last, const Partials* partials) const {
+    set_constants(code_, RegisterFile::mine().slots());
+    inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
+    int64_t point = first;
+    outer_.each(step_, core, first, last,
+                [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                  NestWalk walk(nest, base, begin);
+                  for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
+                    const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
+                    ChunkOffsets offsets;
+                    walk.next(blocks, kMaxStreams, offsets);
+                    run_chunk(arguments, offsets, blocks, valid, partials, place(core), point);
+                    point += blocks;
+                  }
+                });
+  }
+
+  void run_chunk(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, int valid,
+                 const Partials* partials, Place place, int64_t point) const {
+    alignas(64) Lane value[kAccumulatorLanes], index[kAccumulatorLanes];
+    alignas(64) Lane total_value[kChunkLanes] = {}, total_index[kChunkLanes] = {};
+    const Accumulators acc{value, index}, totals{total_value, total_index};
+    folding_.start(acc, blocks * folding_.lanes_per_block());
+    fold_inner(arguments, outer, blocks, acc);
+    if (folding_.over_lanes()) folding_.total(acc, totals, blocks);
+    const Accumulators result = folding_.over_lanes() ? totals : acc;
+    if (partials == nullptr) return finish(arguments, result, outer, blocks, valid);
+    const Accumulators target = partials->at(place.slice, place.group, point);
+    std::copy_n(result.value, blocks * partials->point, target.value);
+    if (target.index != nullptr) std::copy_n(result.index, blocks * partials->point, target.index);
+  }
+
+  void fold_inner(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, Accumulators acc) const {
+    const Slots& slots = RegisterFile::mine().slots();
+    const int at_once = std::max(1, std::min<int>(inner_at_once_, chunk_blocks(step_) / blocks));
+    NestWalk walk(inner_, StreamOffsets{}, 0);
+    ChunkOffsets offsets;
+    for (int64_t left = inner_points_; left > 0;) {
+      int points = 0;
+      int64_t block = 0, position = 0;
+      int valid = step_.lane.lanes;
+      while (points < at_once && points < left) {
+        block = outer.at[kBlockStream][0] + walk.here()[kBlockStream];
+        const bool at_tail = step_.lane.reduced && block == last_block_ && tail_lanes_ < step_.lane.lanes;
+        if (at_tail && points > 0) break;
+        position = outer.at[kPositionStream][0] + walk.here()[kPositionStream];
+        for (size_t s = 0; s < step_.inputs.size(); ++s)
+          for (int b = 0; b < blocks; ++b)
+            offsets.at[s][static_cast<size_t>(points * blocks + b)] =
+                outer.at[s][static_cast<size_t>(b)] + walk.here()[s];
+        walk.advance();
+        ++points;
+        if (at_tail) valid = tail_lanes_;
+        if (at_tail) break;
+      }
+      inputs_.load(arguments, code_, slots, offsets, points * blocks);
+      execute(code_, slots, int64_t{points} * blocks * step_.lane.lanes);
+      Lane* x = slots[code_.results[0]];
+      if (result_is_kept_) x = static_cast<Lane*>(__builtin_memcpy(spare(), x, sizeof(Lane) * kChunkLanes));
+      folding_.take(acc, x, points, blocks, block, position, valid);
+      left -= points;
+    }
+  }
+
+  static Lane* spare() {
+    alignas(64) static thread_local Lane lanes[kChunkLanes];
+    return lanes;
+  }
+
+  void finish(const StepArguments& arguments, Accumulators result, const ChunkOffsets& outer, int blocks,
+              int valid) const {
+    const Slots& slots = RegisterFile::mine().slots();
+    const bool packed = folding_.over_lanes();
+    const int64_t lanes = packed ? kLaneUnit : int64_t{blocks} * step_.lane.lanes;
+    set_constants(finish_, slots);
+    const CompiledCode& code = finish_;
+    std::copy_n(result.value, lanes, slots[code.inputs[0]]);
+    if (is_arg(step_.combine)) std::copy_n(result.index, lanes, slots[code.inputs[1]]);
+    size_t next = 2;
+    for (const Operand& operand : step_.inputs)
+      if (operand.kind == OperandKind::Scalar)
+        std::fill_n(slots[code.inputs[next++]], lanes, arguments.scalars[static_cast<size_t>(operand.symbol)]);
+    execute(code, slots, lanes);
+    for (size_t i = 0; i < stores_.size(); ++i) {
+      const Lane* source = slots[code.results[i]];
+      alignas(64) Lane spread[kChunkLanes];
+      if (packed && stores_[i].lanes > 1) {
+        for (int b = 0; b < blocks; ++b) std::fill_n(spread + b * step_.lane.lanes, step_.lane.lanes, source[b]);
+        source = spread;
+      }
+      store_blocks(stores_[i], source, arguments.outputs[i], outer.at[step_.inputs.size() + i].data(), blocks,
+                   packed ? stores_[i].lanes : valid);
+    }
+    // The finish's slots are the code's too.
+    set_constants(code_, slots);
+    inputs_.set_kept(arguments, code_, slots);
+  }
+
+  void join(const StepArguments& arguments, const Partials& partials, int group, int64_t first, int64_t last) const {
+    int64_t point = first;
+    outer_.each(step_, core_at({0, group}), first, last,
+                [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                  NestWalk walk(nest, base, begin);
+                  for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
+                    const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
+                    ChunkOffsets offsets;
+                    walk.next(blocks, kMaxStreams, offsets);
+                    join_chunk(arguments, partials, group, point, offsets, blocks, valid);
+                    point += blocks;
+                  }
+                });
+  }
+
+  void join_chunk(const StepArguments& arguments, const Partials& partials, int group, int64_t point,
+                  const ChunkOffsets& offsets, int blocks, int valid) const {
+    alignas(64) Lane value[kChunkLanes] = {}, index[kChunkLanes] = {};
+    const int64_t lanes = blocks * partials.point;
+    const Accumulators acc{value, index}, first = partials.at(0, group, point);
+    std::copy_n(first.value, lanes, value);
+    if (first.index != nullptr) std::copy_n(first.index, lanes, index);
+    for (int slice = 1; slice < slices_; ++slice) folding_.join(acc, partials.at(slice, group, point), lanes);
+    finish(arguments, acc, offsets, blocks, valid);
+  }
+
+  static constexpr int64_t kAccumulatorLanes = std::max<int64_t>(kChunkLanes, kMaxOuterBlocks* kFoldLanes);
+
+  const Step& step_;
+  const StepInputs inputs_;
+  const std::vector<StreamOffsets> strides_;
+  CompiledCode code_, finish_;
+  std::vector<Port> stores_;
+  Folding folding_;
+  BoxParts outer_;
+  Nest inner_;
+  int64_t inner_points_ = 1, last_block_ = 0;
+  int tail_lanes_ = 0;
+  int slices_ = 1;
+  int outer_blocks_ = 1, inner_at_once_ = 1;
+  bool result_is_kept_ = false;
+};
+
+}  // namespace
+
+std::vector<CodeInput> reduce_finish_registers(const Step& step, RegisterType folded) {
+  std::vector<CodeInput> registers{{folded_type(step.combine, folded), false}, {RegisterType::Int, false}};
+  for (const Operand& operand : step.inputs)
+    if (operand.kind == OperandKind::Scalar) registers.push_back({RegisterType::Any, false});
+  return registers;
+}
+
+PreparedStepPtr prepare_reduce(const Step& step, Isa isa) { return std::make_unique<ReduceStep>(step, isa); }
+
+}  // namespace openspyre

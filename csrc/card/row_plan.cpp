@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <array>
+
+#include "prepared_step.h"
+#include "rows.h"
+
+namespace openspyre {
+namespace {
+
+struct RowTypes {
+  std::array<RegisterType, kMaxRowRegisters> rows{};
+  std::array<RegisterType, kMaxRowScalars> scalars{};
+  std::array<bool, kMaxRowRegisters> row_known{};
+  std::array<bool, kMaxRowScalars> scalar_known{};
+
+  explicit RowTypes(const Step& step) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      rows[i] = register_type(step.inputs[i]);
+      row_known[i] = true;
+    }
+  }
+  bool known(uint8_t name) const {
+    if (name >= kRowScalar) return name - kRowScalar < kMaxRowScalars && scalar_known[name - kRowScalar];
+    return name < kMaxRowRegisters && row_known[name];
+  }
+  RegisterType type(uint8_t name) const { return name >= kRowScalar ? scalars[name - kRowScalar] : rows[name]; }
+  void set(const RowStage& stage, RegisterType type) {
+    if (stage.kind == RowStage::Kind::Map) {
+      rows[stage.target] = type;
+      row_known[stage.target] = true;
+    } else {
+      scalars[stage.target] = type;
+      scalar_known[stage.target] = true;
+    }
+  }
+};
+
+// What a stage's code gets. All of it is kept: row registers are read again by other stages.
+std::vector<CodeInput> stage_inputs(const RowStage& stage, const RowTypes& types) {
+  std::vector<CodeInput> inputs;
+  for (const uint8_t row : stage.rows) inputs.push_back({types.type(row), true});
+  if (stage.kind == RowStage::Kind::Reduce) inputs[0].type = folded_type(stage.combine, inputs[0].type);
+  return inputs;
+}
+
+std::vector<uint8_t> results_of(const Step& step) {
+  if (!step.row_results.empty() || step.stages.empty()) return step.row_results;
+  const RowStage& last = step.stages.back();
+  return {static_cast<uint8_t>(last.kind == RowStage::Kind::Map ? last.target : kRowScalar + last.target)};
+}
+
+uint8_t target_name(const RowStage& stage) {
+  return static_cast<uint8_t>(stage.kind == RowStage::Kind::Map ? stage.target : kRowScalar + stage.target);
+}
+
+bool check_stage(const RowStage& stage, size_t inputs, const RowTypes& types, const std::string& where,
+                 std::vector<std::string>& problems) {
+  const size_t before = problems.size();
+  const auto require = [&](bool holds, const std::string& otherwise) {
+    if (!holds) problems.push_back(where + ": " + otherwise);
+  };
+  const bool maps = stage.kind == RowStage::Kind::Map;
+  require(maps || stage.kind == RowStage::Kind::Reduce, "is neither Map nor Reduce");
+  require(stage.target < (maps ? kMaxRowRegisters : kMaxRowScalars),
+          "the target " + std::to_string(stage.target) + " is beyond the last row register or scalar");
+  require(!maps || stage.target >= inputs, "writes row register " + std::to_string(stage.target) + ", an input");
+  require(maps || (!stage.rows.empty() && stage.rows[0] < kRowScalar), "folds no row register");
+  require(maps || (!is_arg(stage.combine) && !is_truth(stage.combine)), "rows are folded by Sum, Prod, Max or Min");
+  require(stage.rows.size() <= kMaxRegisters, "reads more than " + std::to_string(kMaxRegisters) + " registers");
+  for (size_t i = 0; i < stage.rows.size(); ++i) {
+    require(types.known(stage.rows[i]), "reads " + std::to_string(stage.rows[i]) + ", which nothing has set");
+    require(maps || i == 0 || stage.rows[i] >= kRowScalar, "a finish reads row scalars only");
+  }
+  return problems.size() == before;
+}
+
+}  // namespace
+
+void check_row_stages(const Step& step, std::vector<std::string>& problems) {
+  RowTypes types(step);
+  size_t constants = 0;
+  if (step.stages.empty()) problems.push_back("there are no stages");
+  for (size_t i = 0; i < step.stages.size(); ++i) {
+    const RowStage& stage = step.stages[i];
+    const std::string where = "stage " + std::to_string(i);
+    if (!check_stage(stage, step.inputs.size(), types, where, problems)) return;
+    const auto results = check_code(stage.code, stage_inputs(stage, types), where, problems);
+    if (results.size() != 1) {
+      problems.push_back(where + " has " + std::to_string(results.size()) + " results, one is needed");
+      return;
+    }
+    types.set(stage, results[0]);
+    constants += stage.code.constants.size();
+  }
+  if (constants > kMaxSlots)
+    problems.push_back("the stages have more than " + std::to_string(kMaxSlots) + " constants");
+  const std::vector<uint8_t> results = results_of(step);
+  if (results.size() != step.outputs.size())
+    problems.push_back(std::to_string(results.size()) + " row results for " + std::to_string(step.outputs.size()) +
+                       " outputs");
+  for (size_t i = 0; i < std::min(results.size(), step.outputs.size()); ++i) {
+    const bool written = std::any_of(step.stages.begin(), step.stages.end(),
+                                     [&](const RowStage& stage) { return target_name(stage) == results[i]; });
+    if (std::find(results.begin(), results.begin() + static_cast<int64_t>(i), results[i]) !=
+        results.begin() + static_cast<int64_t>(i))
+      problems.push_back("output " + std::to_string(i) + " repeats the row result of another");
+    if (!written)
+      problems.push_back("output " + std::to_string(i) + " is not the target of a stage");
+    else if (!can_store(step.outputs[i], types.type(results[i])))
+      problems.push_back("output " + std::to_string(i) + ": its format cannot hold the row result");
+  }
+}
+
+namespace {
+
+class Planner {
+ public:
+  Planner(const Step& step, const VectorKernels& kernels) : step_(step), kernels_(kernels), types_(step) {
+    plan_.results = results_of(step);
+    plan_.stored_row.assign(kMaxRowRegisters, -1);
+    plan_.passes.emplace_back();
+  }
+
+  RowPlan run() {
+    for (const RowStage& stage : step_.stages) add(stage);
+    for (const uint8_t result : plan_.results) plan_.types.push_back(types_.type(result));
+    find_stored_rows();
+    return std::move(plan_);
+  }
+
+ private:
+  void add(const RowStage& stage) {
+    const bool waits = std::any_of(stage.rows.begin(), stage.rows.end(), [&](uint8_t row) { return is_pending(row); });
+    if (waits) plan_.passes.emplace_back();
+    RowPass& pass = plan_.passes.back();
+    CompiledStage compiled;
+    compiled.kind = stage.kind;
+    compiled.rows = stage.rows;
+    compiled.target = stage.target;
+    compiled.code = compile(stage.code, stage_inputs(stage, types_), kernels_);
+    compiled.first_constant = plan_.constants.size();
+    for (const Constant& constant : compiled.code.constants) plan_.constants.push_back(constant.bits);
+    if (stage.kind == RowStage::Kind::Reduce)
+      compiled.folding = Folding(stage.combine, types_.type(stage.rows[0]), step_.lane, kernels_);
+    compiled.binds_target = may_bind(compiled);
+    for (const uint8_t row : stage.rows)
+      if (row < step_.inputs.size() && std::find(pass.loads.begin(), pass.loads.end(), row) == pass.loads.end())
+        pass.loads.push_back(row);
+    types_.set(stage, compiled.code.types[0]);
+    compiled.output = output_of(stage);
+    pass.stages.push_back(std::move(compiled));
+  }
+
+  bool is_pending(uint8_t row) const {
+    if (row < kRowScalar) return false;
+    const auto& stages = plan_.passes.back().stages;
+    return std::any_of(stages.begin(), stages.end(), [&](const CompiledStage& stage) {
+      return stage.kind == RowStage::Kind::Reduce && stage.target == row - kRowScalar;
+    });
+  }
+
+  static bool may_bind(const CompiledStage& stage) {
+    const uint8_t slot = stage.code.results[0];
+    const bool computed = std::any_of(stage.code.operations.begin(), stage.code.operations.end(),
+                                      [&](const Operation& operation) { return operation.target == slot; });
+    return computed && std::find(stage.rows.begin(), stage.rows.end(), stage.target) == stage.rows.end();
+  }
+
+  // The last stage that writes a result stores it.
+  int output_of(const RowStage& stage) const {
+    const bool again = std::any_of(&stage + 1, step_.stages.data() + step_.stages.size(),
+                                   [&](const RowStage& later) { return target_name(later) == target_name(stage); });
+    const auto found = std::find(plan_.results.begin(), plan_.results.end(), target_name(stage));
+    return again || found == plan_.results.end() ? -1 : static_cast<int>(found - plan_.results.begin());
+  }
+
+  // A computed row register that a later pass reads must be kept in full.
+  void find_stored_rows() {
+    std::array<size_t, kMaxRowRegisters> written_in{};
+    for (size_t p = 0; p < plan_.passes.size(); ++p) {
+      for (const CompiledStage& stage : plan_.passes[p].stages) {
+        for (const uint8_t row : stage.rows) {
+          if (row >= kRowScalar || row < step_.inputs.size()) continue;
+          if (written_in[row] != p && plan_.stored_row[row] < 0) plan_.stored_row[row] = plan_.stored_rows++;
+        }
+        if (stage.kind == RowStage::Kind::Map) written_in[stage.target] = p;
+      }
+    }
+  }
+
+  const Step& step_;
+  const VectorKernels& kernels_;
+  RowTypes types_;
+  RowPlan plan_;
+};
+
+}  // namespace
+
+RowPlan plan_rows(const Step& step, const VectorKernels& kernels) { return Planner(step, kernels).run(); }
+
+}  // namespace openspyre

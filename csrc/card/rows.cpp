@@ -1,0 +1,240 @@
+// Rows steps (N4): a group of rows at a time, pass by pass; values stay in 32 bits until a result is stored.
+#include "rows.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "box_parts.h"
+#include "prepared_step.h"
+#include "step_inputs.h"
+#include "task_split.h"
+
+namespace openspyre {
+namespace {
+
+constexpr size_t kBlockStream = kMaxStreams - 2;
+constexpr int64_t kRowMemoryBytes = 256 << 10;  // of a group of rows: half of a small second-level cache
+
+// Chunk-sized lanes of the running thread, and whole rows behind them.
+struct RowMemory {
+  alignas(64) Lane chunk[kMaxRowRegisters][kChunkLanes];
+  alignas(64) Lane scalar[kMaxRowScalars][kChunkLanes];  // spread over a chunk's points
+  alignas(64) Lane constant[kMaxSlots][kChunkLanes];
+  alignas(64) Lane accumulator[kMaxRowScalars][kChunkLanes];
+  std::vector<Lane> rows;
+  static RowMemory& mine() {
+    static thread_local RowMemory memory;
+    return memory;
+  }
+};
+
+class RowsStep final : public PreparedStep {
+ public:
+  RowsStep(const Step& step, Isa isa)
+      : step_(step), inputs_(step, isa), plan_(plan_rows(step, vector_kernels(isa))), strides_(stream_strides(step)) {
+    if (step.lane.reduced && step.lane.block_loop >= 0)
+      strides_[static_cast<size_t>(step.lane.block_loop)][kBlockStream] = 1;
+    std::vector<int> outer, inner;
+    for (size_t k = 0; k < step.loops.size(); ++k)
+      (step.loops[k].reduced ? inner : outer).push_back(static_cast<int>(k));
+    sort_by_stride(strides_, 0, outer);
+    outer_ = BoxParts(step, strides_, outer);
+    const CoreBox box = core_box(step, 0);
+    inner_ = make_nest(strides_, box, inner);
+    for (const int k : inner) row_points_ *= box.extent[static_cast<size_t>(k)];
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const bool packed = is_packed(i) && step.outputs[i].kind == OperandKind::Splat;
+      stores_.push_back(store_port(step.outputs[i], plan_.types[i], packed ? 1 : step.lane.lanes, vector_kernels(isa)));
+    }
+    last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
+    tail_lanes_ = tail_lanes(step);
+    const int64_t row_bytes = std::max<int64_t>(1, plan_.stored_rows * row_points_ * step.lane.lanes * 4);
+    group_ = static_cast<int>(std::clamp<int64_t>(kRowMemoryBytes / row_bytes, 4, kMaxGroup));
+    group_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, std::min(group_, chunk_blocks(step))));
+  }
+
+  void run(const StepArguments& arguments, CoreRange cores) const override {
+    const TaskSplit split(cores.count, outer_.points(), group_, row_points_ * step_.lane.lanes);
+    split.run([&](int core, int64_t first, int64_t last) {
+      start_thread(arguments);
+      outer_.each(step_, cores.first + core, first, last,
+                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                    NestWalk walk(nest, base, begin);
+                    for (int64_t left = end - begin; left > 0; left -= group_) {
+                      const int blocks = static_cast<int>(std::min<int64_t>(group_, left));
+                      ChunkOffsets offsets;
+                      walk.next(blocks, kMaxStreams, offsets);
+                      for (const RowPass& pass : plan_.passes) run_pass(arguments, pass, offsets, blocks, valid);
+                    }
+                  });
+    });
+  }
+
+ private:
+  static constexpr int kMaxGroup = 8;
+
+  // A row scalar of rows along the lanes is one value per row.
+  bool is_packed(size_t output) const { return step_.lane.reduced && plan_.results[output] >= kRowScalar; }
+
+  void start_thread(const StepArguments& arguments) const {
+    RowMemory& memory = RowMemory::mine();
+    const auto lanes = static_cast<size_t>(plan_.stored_rows * row_points_ * group_ * step_.lane.lanes);
+    if (memory.rows.size() < lanes) memory.rows.resize(lanes);
+    for (size_t i = 0; i < plan_.constants.size(); ++i)
+      std::fill_n(memory.constant[i], kChunkLanes, plan_.constants[i]);
+    CompiledCode inputs;  // kept inputs go straight to their row registers
+    Slots slots{};
+    for (size_t i = 0; i < step_.inputs.size(); ++i) {
+      inputs.inputs.push_back(static_cast<uint8_t>(i));
+      slots[i] = memory.chunk[i];
+    }
+    inputs_.set_kept(arguments, inputs, slots);
+  }
+
+  // The chunk a pass is at.
+  struct Chunk {
+    ChunkOffsets offsets;
+    int points = 0;          // of the row
+    int blocks = 0;          // rows
+    int64_t first = 0;       // point
+    int64_t lane_block = 0;  // number of the lane block at the (only) point
+    int reduce_valid = 0, store_valid = 0;
+  };
+
+  Lane* row_lanes(uint8_t row, const Chunk& chunk) const {
+    RowMemory& memory = RowMemory::mine();
+    if (row >= kRowScalar) return memory.scalar[row - kRowScalar];
+    const int stored = plan_.stored_row[row];
+    if (stored < 0) return memory.chunk[row];
+    const int64_t block_lanes = int64_t{chunk.blocks} * step_.lane.lanes;
+    return memory.rows.data() + (stored * row_points_ + chunk.first) * block_lanes;
+  }
+
+  void run_pass(const StepArguments& arguments, const RowPass& pass, const ChunkOffsets& outer, int blocks,
+                int valid) const {
+    RowMemory& memory = RowMemory::mine();
+    for (const CompiledStage& stage : pass.stages)
+      if (stage.kind == RowStage::Kind::Reduce)
+        stage.folding.start({memory.accumulator[stage.target], nullptr}, blocks * stage.folding.lanes_per_block());
+    NestWalk walk(inner_, StreamOffsets{}, 0);
+    Chunk chunk;
+    chunk.blocks = blocks;
+    while (chunk.first < row_points_) {
+      next_chunk(walk, outer, valid, chunk);
+      for (const uint8_t input : pass.loads)
+        if (!inputs_.registers()[input].kept)
+          inputs_.load(input, arguments, chunk.offsets, chunk.points * blocks, memory.chunk[input]);
+      for (const CompiledStage& stage : pass.stages) run_stage(arguments, stage, chunk);
+      chunk.first += chunk.points;
+    }
+    for (const CompiledStage& stage : pass.stages)
+      if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, outer, blocks, valid);
+  }
+
+  // As many points of the row as fit; the point with the partly filled lanes stands alone.
+  void next_chunk(NestWalk& walk, const ChunkOffsets& outer, int valid, Chunk& chunk) const {
+    const bool alone = step_.lane.reduced && step_.lane.lanes != kFoldLanes;
+    const int room = alone ? 1 : std::max(1, chunk_blocks(step_) / chunk.blocks);
+    const size_t streams = step_.inputs.size() + step_.outputs.size();
+    chunk.points = 0;
+    chunk.reduce_valid = step_.lane.lanes;
+    chunk.store_valid = step_.lane.reduced ? step_.lane.lanes : valid;
+    while (chunk.points < room && chunk.first + chunk.points < row_points_) {
+      chunk.lane_block = outer.at[kBlockStream][0] + walk.here()[kBlockStream];
+      const bool at_tail = step_.lane.reduced && chunk.lane_block == last_block_ && tail_lanes_ < step_.lane.lanes;
+      if (at_tail && chunk.points > 0) return;
+      for (size_t s = 0; s < streams; ++s)
+        for (int b = 0; b < chunk.blocks; ++b)
+          chunk.offsets.at[s][static_cast<size_t>(chunk.points * chunk.blocks + b)] =
+              outer.at[s][static_cast<size_t>(b)] + walk.here()[s];
+      walk.advance();
+      ++chunk.points;
+      if (!at_tail) continue;
+      chunk.reduce_valid = tail_lanes_;
+      chunk.store_valid = step_.lane.store_padding ? step_.lane.lanes : tail_lanes_;
+      return;
+    }
+  }
+
+  Slots stage_slots(const CompiledStage& stage, const Chunk& chunk) const {
+    Slots slots = RegisterFile::mine().slots();
+    RowMemory& memory = RowMemory::mine();
+    for (size_t i = 0; i < stage.rows.size(); ++i) slots[stage.code.inputs[i]] = row_lanes(stage.rows[i], chunk);
+    for (size_t i = 0; i < stage.code.constants.size(); ++i)
+      slots[stage.code.constants[i].target] = memory.constant[stage.first_constant + i];
+    return slots;
+  }
+
+  void run_stage(const StepArguments& arguments, const CompiledStage& stage, const Chunk& chunk) const {
+    const int64_t lanes = int64_t{chunk.points} * chunk.blocks * step_.lane.lanes;
+    if (stage.kind == RowStage::Kind::Reduce) {
+      Lane* row = row_lanes(stage.rows[0], chunk);
+      const bool kept = stage.rows[0] < step_.inputs.size() && inputs_.registers()[stage.rows[0]].kept;
+      if (kept && chunk.reduce_valid < step_.lane.lanes) row = std::copy_n(row, lanes, spare()) - lanes;
+      return stage.folding.take({RowMemory::mine().accumulator[stage.target], nullptr}, row, chunk.points, chunk.blocks,
+                                chunk.lane_block, 0, chunk.reduce_valid);
+    }
+    Slots slots = stage_slots(stage, chunk);
+    Lane* target = row_lanes(stage.target, chunk);
+    if (stage.binds_target) slots[stage.code.results[0]] = target;
+    execute(stage.code, slots, lanes);
+    if (!stage.binds_target) std::copy_n(slots[stage.code.results[0]], lanes, target);
+    if (stage.output >= 0) store(arguments, static_cast<size_t>(stage.output), target, chunk);
+  }
+
+  static Lane* spare() {
+    alignas(64) static thread_local Lane lanes[kChunkLanes];
+    return lanes;
+  }
+
+  void store(const StepArguments& arguments, size_t output, const Lane* lanes, const Chunk& chunk) const {
+    store_blocks(stores_[output], lanes, arguments.outputs[output],
+                 chunk.offsets.at[step_.inputs.size() + output].data(), chunk.points * chunk.blocks, chunk.store_valid);
+  }
+
+  // The total becomes a row scalar, spread over a chunk as the code will read it.
+  void finish(const StepArguments& arguments, const CompiledStage& stage, const ChunkOffsets& outer, int blocks,
+              int valid) const {
+    RowMemory& memory = RowMemory::mine();
+    const int64_t block_lanes = step_.lane.lanes, lanes = blocks * block_lanes;
+    Lane* total = memory.accumulator[stage.target];
+    alignas(64) Lane totals[kLaneUnit];
+    if (stage.folding.over_lanes()) {
+      stage.folding.total({total, nullptr}, {totals, nullptr}, blocks);
+      for (int b = 0; b < blocks; ++b) std::fill_n(total + b * block_lanes, block_lanes, totals[b]);
+    }
+    Chunk one;
+    one.blocks = blocks;
+    Slots slots = stage_slots(stage, one);
+    slots[stage.code.inputs[0]] = total;
+    execute(stage.code, slots, lanes);
+    const Lane* value = slots[stage.code.results[0]];
+    Lane* scalar = memory.scalar[stage.target];
+    for (int64_t done = 0; done + lanes <= kChunkLanes; done += lanes) std::copy_n(value, lanes, scalar + done);
+    if (stage.output < 0) return;
+    const auto output = static_cast<size_t>(stage.output);
+    if (stores_[output].lanes == 1) {
+      for (int b = 0; b < blocks; ++b) totals[b] = value[b * block_lanes];
+      value = totals;
+    }
+    store_blocks(stores_[output], value, arguments.outputs[output], outer.at[step_.inputs.size() + output].data(),
+                 blocks, step_.lane.reduced ? stores_[output].lanes : valid);
+  }
+
+  const Step& step_;
+  const StepInputs inputs_;
+  const RowPlan plan_;
+  std::vector<StreamOffsets> strides_;
+  std::vector<Port> stores_;
+  BoxParts outer_;
+  Nest inner_;
+  int64_t row_points_ = 1, last_block_ = 0;
+  int tail_lanes_ = 0;
+  int group_ = 1;
+};
+
+}  // namespace
+
+PreparedStepPtr prepare_rows(const Step& step, Isa isa) { return std::make_unique<RowsStep>(step, isa); }
+
+}  // namespace openspyre

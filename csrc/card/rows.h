@@ -1,0 +1,41 @@
+// Rows steps made ready: stages gathered into passes over the row.
+#pragma once
+
+#include <vector>
+
+#include "fold.h"
+#include "program.h"
+#include "vector_code.h"
+
+namespace openspyre {
+
+// The output a stage's target goes to as soon as it is known; -1: none.
+struct CompiledStage {
+  RowStage::Kind kind;
+  std::vector<uint8_t> rows;
+  CompiledCode code;
+  Folding folding;
+  uint8_t target = 0;
+  int output = -1;
+  bool binds_target = false;  // the code may write the target's lanes directly
+  size_t first_constant = 0;  // of the stage's constants among the step's
+};
+
+// Stages that can share one walk along the row: none needs a scalar that another of them is still folding.
+struct RowPass {
+  std::vector<CompiledStage> stages;
+  std::vector<uint8_t> loads;  // inputs read in this pass
+};
+
+struct RowPlan {
+  std::vector<RowPass> passes;
+  std::vector<int> stored_row;  // place in row memory of a row register that outlives its pass; -1: none
+  int stored_rows = 0;
+  std::vector<uint8_t> results;  // as Step::row_results, filled in
+  std::vector<Lane> constants;
+  std::vector<RegisterType> types;  // of each output's register
+};
+
+RowPlan plan_rows(const Step& step, const VectorKernels& kernels);
+
+}  // namespace openspyre

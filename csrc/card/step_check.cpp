@@ -1,0 +1,238 @@
+// What can be wrong with a step, all of it, in words.
+#include <algorithm>
+#include <string>
+
+#include "nest.h"
+#include "prepared_step.h"
+#include "vector_code.h"
+
+namespace openspyre {
+namespace {
+
+class StepCheck {
+ public:
+  StepCheck(const Step& step, int32_t symbols, int32_t scalars) : step_(step), symbols_(symbols), scalars_(scalars) {}
+
+  std::vector<std::string> run() {
+    if (step_.kind == StepKind::Relayout) {
+      check_views();
+      return std::move(problems_);
+    }
+    check_loops();
+    check_lanes();
+    check_operands();
+    if (problems_.empty()) check_kind();
+    return std::move(problems_);
+  }
+
+ private:
+  void require(bool holds, const std::string& otherwise) {
+    if (!holds) problems_.push_back(otherwise);
+  }
+
+  void check_loops() {
+    require(step_.loops.size() <= kMaxLoops,
+            std::to_string(step_.loops.size()) + " loops, a step has at most " + std::to_string(kMaxLoops));
+    int64_t cores = 1;
+    for (size_t k = 0; k < step_.loops.size(); ++k) {
+      const Loop& loop = step_.loops[k];
+      const std::string where = "loop " + std::to_string(k) + " (extent " + std::to_string(loop.extent) + ", split " +
+                                std::to_string(loop.split) + ")";
+      require(loop.extent >= 0 && loop.extent < (int64_t{1} << 40), where + ": the extent is out of range");
+      require(loop.split >= 1 && loop.split <= kMaxCores, where + ": a split is 1 to " + std::to_string(kMaxCores));
+      require(loop.split < 1 || loop.extent % loop.split == 0, where + ": the split does not divide the extent");
+      cores = std::min<int64_t>(cores * std::max(1, loop.split), 1 << 20);
+    }
+    require(cores <= kMaxCores,
+            "the splits ask for " + std::to_string(cores) + " cores, a card has " + std::to_string(kMaxCores));
+  }
+
+  void check_lanes() {
+    const LaneBlock& lane = step_.lane;
+    require(lane.lanes >= kLaneUnit && lane.lanes <= kChunkLanes && lane.lanes % kLaneUnit == 0,
+            std::to_string(lane.lanes) + " lanes, a block has a multiple of 32 up to " + std::to_string(kChunkLanes));
+    require(lane.block_loop < static_cast<int>(step_.loops.size()),
+            "block_loop " + std::to_string(lane.block_loop) + " is not a loop");
+    if (!problems_.empty()) return;
+    const int64_t blocks = lane.block_loop < 0 ? 1 : step_.loops[static_cast<size_t>(lane.block_loop)].extent;
+    require(lane.extent <= lane.lanes * blocks && lane.extent > lane.lanes * (blocks - 1),
+            "a lane extent of " + std::to_string(lane.extent) + " does not end in the last of " +
+                std::to_string(blocks) + " blocks of " + std::to_string(lane.lanes));
+  }
+
+  void check_operands() {
+    require(step_.inputs.size() <= kMaxOperands && step_.outputs.size() <= kMaxOperands,
+            "more than " + std::to_string(kMaxOperands) + " inputs or outputs");
+    require(!step_.outputs.empty(), "there is no output");
+    for (size_t i = 0; i < step_.inputs.size(); ++i) {
+      check_operand(step_.inputs[i], "input " + std::to_string(i), step_.kind == StepKind::Contract && i == 0);
+      require(step_.kind == StepKind::Contract || can_load(step_.inputs[i]),
+              "input " + std::to_string(i) + ": " + element_text(step_.inputs[i]) + " cannot be loaded");
+    }
+    for (size_t i = 0; i < step_.outputs.size(); ++i) {
+      const OperandKind kind = step_.outputs[i].kind;
+      check_operand(step_.outputs[i], "output " + std::to_string(i), false);
+      require(kind == OperandKind::Vector || kind == OperandKind::Splat,
+              "output " + std::to_string(i) + " is not in memory; outputs are Vector or Splat");
+    }
+  }
+
+  void check_operand(const Operand& operand, const std::string& where, bool along_k) {
+    if (operand.kind == OperandKind::Scalar) {
+      require(operand.symbol >= 0 && operand.symbol < scalars_,
+              where + ": scalar " + std::to_string(operand.symbol) + " of " + std::to_string(scalars_));
+      return;
+    }
+    require(operand.stride.size() == step_.loops.size(), where + " has " + std::to_string(operand.stride.size()) +
+                                                             " strides for " + std::to_string(step_.loops.size()) +
+                                                             " loops");
+    if (operand.kind == OperandKind::Iota) return;
+    require(operand.symbol >= 0 && operand.symbol < symbols_,
+            where + ": symbol " + std::to_string(operand.symbol) + " of " + std::to_string(symbols_));
+    require(operand.space == Space::Memory, where + ": operands in the scratchpad are not supported");
+    const int stick = elems_per_stick(operand.element.format);
+    const int lanes = along_k ? step_.k_lanes : step_.lane.lanes;
+    require(device_itemsize(operand.element.format) > 0, where + ": no tensor is in " + element_text(operand));
+    require(operand.kind != OperandKind::Vector || stick == 0 || lanes % stick == 0,
+            where + ": blocks of " + std::to_string(lanes) + " lanes are not whole sticks of " + std::to_string(stick) +
+                " (" + element_text(operand) + ")");
+  }
+
+  static std::string element_text(const Operand& operand) {
+    return std::string(openspyre::name(operand.element.dtype)) + " in " + openspyre::name(operand.element.format);
+  }
+
+  void check_kind() {
+    switch (step_.kind) {
+      case StepKind::Map:
+        return check_map();
+      case StepKind::Reduce:
+        return check_reduce();
+      case StepKind::Rows:
+        return check_rows();
+      case StepKind::Gather:
+        return check_gather();
+      case StepKind::Scatter:
+        return check_scatter();
+      case StepKind::Contract:
+        return check_contract();
+      case StepKind::Relayout:
+        return;
+    }
+    require(false, "unknown kind of step " + std::to_string(static_cast<int>(step_.kind)));
+  }
+
+  std::vector<CodeInput> input_registers() const {
+    std::vector<CodeInput> inputs;
+    for (const Operand& operand : step_.inputs) inputs.push_back({register_type(operand), false});
+    return inputs;
+  }
+
+  void check_results(const std::vector<RegisterType>& types) {
+    require(types.size() == step_.outputs.size(),
+            std::to_string(types.size()) + " results for " + std::to_string(step_.outputs.size()) + " outputs");
+    for (size_t i = 0; i < std::min(types.size(), step_.outputs.size()); ++i)
+      require(can_store(step_.outputs[i], types[i]), "output " + std::to_string(i) + ": " + openspyre::name(types[i]) +
+                                                         " has no way into " + element_text(step_.outputs[i]) +
+                                                         "; convert it in the code first");
+  }
+
+  void forbid_reduced() {
+    require(!step_.lane.reduced &&
+                std::none_of(step_.loops.begin(), step_.loops.end(), [](const Loop& loop) { return loop.reduced; }),
+            "only reductions and rows have reduced loops or lanes");
+  }
+
+  void check_map() {
+    forbid_reduced();
+    check_results(check_code(step_.code, input_registers(), "code", problems_));
+  }
+
+  // Lanes and the loop that counts their blocks are reduced together.
+  void check_reduced_lanes() {
+    const int block_loop = step_.lane.block_loop;
+    require(block_loop < 0 || step_.loops[static_cast<size_t>(block_loop)].reduced == step_.lane.reduced,
+            "the lanes and the loop over their blocks must both be reduced, or neither");
+  }
+
+  void check_reduce() {
+    check_reduced_lanes();
+    for (size_t i = 0; i < step_.outputs.size(); ++i)
+      for (size_t k = 0; k < step_.loops.size(); ++k)
+        require(!step_.loops[k].reduced || step_.outputs[i].stride[k] == 0,
+                "output " + std::to_string(i) + " moves with the reduced loop " + std::to_string(k));
+    const auto types = check_code(step_.code, input_registers(), "code", problems_);
+    require(types.size() == 1, "the code of a reduction has one result, found " + std::to_string(types.size()));
+    if (!problems_.empty()) return;
+    check_results(check_code(step_.finish, reduce_finish_registers(step_, types[0]), "finish", problems_));
+  }
+
+  void check_rows() {
+    check_reduced_lanes();
+    check_row_stages(step_, problems_);
+    for (size_t k = 0; k < step_.loops.size(); ++k)
+      require(!step_.loops[k].reduced || step_.loops[k].split == 1,
+              "loop " + std::to_string(k) + " runs along the rows and cannot be split over cores");
+  }
+
+  void check_index(size_t values) {
+    forbid_reduced();
+    require(step_.inputs.size() == 2 && step_.outputs.size() == 1,
+            "needs two inputs (" + std::string(values == 0 ? "table" : "values") + " and index) and one output");
+    if (!problems_.empty()) return;
+    const Operand& index = step_.inputs[1];
+    require(index.kind != OperandKind::Scalar && register_type(index) == RegisterType::Int,
+            "the index must be an integer operand");
+    require(step_.index_bound >= 1, "index_bound is " + std::to_string(step_.index_bound) + ", at least 1 is needed");
+    const CodeInput value{register_type(step_.inputs[0]), false};
+    check_results(check_code(step_.code, {&value, 1}, "code", problems_));
+  }
+
+  void check_gather() {
+    check_index(0);
+    require(!step_.accumulate, "a gather cannot accumulate");
+    if (problems_.empty() && step_.inputs[1].kind == OperandKind::Vector)
+      require(step_.inputs[0].kind == OperandKind::Splat, "an index per lane needs a table read as Splat");
+  }
+
+  // Cores must not meet in a target: what chooses the row stays on one core.
+  void check_scatter() {
+    check_index(1);
+    if (!problems_.empty()) return;
+    for (size_t k = 0; k < step_.loops.size(); ++k)
+      require(step_.loops[k].split == 1 || step_.outputs[0].stride[k] != 0,
+              "loop " + std::to_string(k) + " chooses the scattered row and cannot be split over cores");
+    require(step_.inputs[1].kind != OperandKind::Vector, "a scatter takes one index per point");
+  }
+
+  void check_contract() {
+    require(step_.inputs.size() == 2 && step_.outputs.size() == 1, "a contraction has two inputs and one output");
+  }
+
+  void check_views() {
+    require(step_.views.size() == 2 && step_.inputs.size() == 1 && step_.outputs.size() == 1,
+            "a relayout has one input, one output and a view of each");
+    if (!problems_.empty()) return;
+    for (const Operand* operand : {&step_.inputs[0], &step_.outputs[0]})
+      require(operand->symbol >= 0 && operand->symbol < symbols_,
+              "symbol " + std::to_string(operand->symbol) + " of " + std::to_string(symbols_));
+    for (const Step::View& view : step_.views) {
+      require(view.shape != nullptr, "a view has no buffer shape");
+      require(view.size.size() == view.stride.size(), "a view has as many strides as sizes");
+    }
+    require(step_.views[0].size == step_.views[1].size, "source and target of a relayout have different sizes");
+  }
+
+  static constexpr int kMaxCores = 32;
+  const Step& step_;
+  const int32_t symbols_, scalars_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> check_step(const Step& step, int32_t symbols, int32_t scalars) {
+  return StepCheck(step, symbols, scalars).run();
+}
+
+}  // namespace openspyre

@@ -1,0 +1,260 @@
+// The kernels of one instruction set. Included by one source per set, which defines ISA_NAME; see CMakeLists.txt.
+#include "functions_exp.h"
+#include "functions_log.h"
+#include "functions_trig.h"
+#include "functions_wide.h"
+#include "lane_math.h"
+#include "vector_kernels.h"
+
+namespace openspyre {
+namespace {
+
+// The lanes of a chunk are aligned and come in whole units, so that no loop needs a tail.
+template <typename Body>
+LANE void each_lane(int64_t n, Body body) {
+  const int64_t whole = n & ~(kLaneUnit - 1);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < whole; ++i) body(i);
+}
+
+template <typename Function>
+LANE void map_lanes(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n) {
+  each_lane(n, [=](int64_t i) __attribute__((always_inline)) { target[i] = Function::apply(a, b, c, i); });
+}
+
+#define KERNEL(op_name, expression)                                                       \
+  struct op_name##Lane {                                                                  \
+    LANE static Lane apply([[maybe_unused]] const Lane* pa, [[maybe_unused]] const Lane* pb, \
+                           [[maybe_unused]] const Lane* pc, int64_t i) {                  \
+      return expression;                                                                  \
+    }                                                                                     \
+  };                                                                                      \
+  void op_name##_kernel(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n) { \
+    map_lanes<op_name##Lane>(target, a, b, c, n);                                         \
+  }
+// Operands of the expressions below: a, b, c as fp32 (F), int32 (I) or bits (U).
+#define AF as_float(pa[i])
+#define BF as_float(pb[i])
+#define CF as_float(pc[i])
+#define AI as_int(pa[i])
+#define BI as_int(pb[i])
+#define AU pa[i]
+#define BU pb[i]
+#define CU pc[i]
+#define FLOAT(op_name, expression) KERNEL(op_name, as_bits(expression))
+#define INT(op_name, expression) KERNEL(op_name, static_cast<uint32_t>(expression))
+
+FLOAT(Add, AF + BF)
+FLOAT(Sub, AF - BF)
+FLOAT(Mul, AF* BF)
+FLOAT(Div, AF / BF)
+FLOAT(Fma, fma(AF, BF, CF))
+FLOAT(Sqrt, __builtin_sqrtf(AF))
+KERNEL(Neg, AU ^ 0x80000000u)
+KERNEL(Abs, AU & 0x7FFFFFFFu)
+FLOAT(Min, AF < BF || is_nan(AF) ? AF : BF)
+FLOAT(Max, AF > BF || is_nan(AF) ? AF : BF)
+FLOAT(Floor, __builtin_floorf(AF))
+FLOAT(Ceil, __builtin_ceilf(AF))
+FLOAT(Round, __builtin_rintf(AF))
+FLOAT(Trunc, __builtin_truncf(AF))
+FLOAT(Rsqrt, 1.0f / __builtin_sqrtf(AF))
+FLOAT(Reciprocal, 1.0f / AF)
+INT(LtF, AF < BF)
+INT(LeF, AF <= BF)
+INT(EqF, AF == BF)
+INT(NeF, AF != BF)
+INT(LtI, AI < BI)
+INT(LeI, AI <= BI)
+INT(EqI, AI == BI)
+INT(NeI, AI != BI)
+INT(IsNan, is_nan(AF))
+INT(IsInf, magnitude(AF) == kInfinity)
+INT(SignBit, AU >> 31)
+KERNEL(Select, AU != 0 ? BU : CU)
+INT(AddI, AU + BU)
+INT(SubI, AU - BU)
+INT(MulI, AU* BU)
+INT(DivI, floored_quotient(AI, BI))
+INT(ModI, floored_remainder(AI, BI))
+INT(TDivI, truncated_quotient(AI, BI))
+INT(TModI, truncated_remainder(AI, BI))
+INT(NegI, 0u - AU)
+INT(AbsI, AI < 0 ? 0u - AU : AU)
+INT(MinI, AI < BI ? AU : BU)
+INT(MaxI, AI > BI ? AU : BU)
+INT(And, AU & BU)
+INT(Or, AU | BU)
+INT(Xor, AU ^ BU)
+INT(Not, ~AU)
+INT(Shl, BU > 31 ? 0u : AU << (BU & 31))
+INT(Shr, AI >> (BU > 31 ? 31 : BU))
+INT(FloatToInt, float_to_int(AF))
+FLOAT(IntToFloat, static_cast<float>(AI))
+INT(FloatToBool, AF != 0.0f)
+INT(IntToBool, AI != 0)
+KERNEL(BoolToFloat, AU != 0 ? 0x3F800000u : 0u)
+KERNEL(RoundSen169, sen169_to_lane(lane_to_sen169(AU)))
+KERNEL(Copy, AU)
+
+// --- functions ---
+FLOAT(Exp, exp_lane(AF))
+FLOAT(Exp2, exp2_lane(AF))
+FLOAT(Expm1, expm1_lane(AF))
+FLOAT(Log, log_lane(AF))
+FLOAT(Log2, log2_lane(AF))
+FLOAT(Log10, log10_lane(AF))
+FLOAT(Log1p, log1p_lane(AF))
+FLOAT(Tanh, tanh_lane(AF))
+FLOAT(Sinh, sinh_lane(AF))
+FLOAT(Cosh, cosh_lane(AF))
+FLOAT(Asin, asin_lane(AF))
+FLOAT(Acos, acos_lane(AF))
+FLOAT(Atan, atan_lane(AF))
+FLOAT(Atan2, atan2_lane(AF, BF))
+FLOAT(Erf, erf_lane(AF))
+FLOAT(Erfc, erfc_lane(AF))
+FLOAT(Sigmoid, sigmoid_lane(AF))
+FLOAT(Pow, pow_lane(AF, BF))
+
+// Lanes the fast way cannot serve are done again one by one.
+template <typename Function>
+LANE void with_slow_lanes(Lane* target, const Lane* a, const Lane* b, int64_t n) {
+  for (int64_t first = 0; first < n; first += kLaneUnit) {
+    float x[kLaneUnit], y[kLaneUnit];
+    uint32_t slow = 0;
+    for (int64_t i = 0; i < kLaneUnit; ++i) {
+      x[i] = as_float(a[first + i]);
+      y[i] = as_float(b[first + i]);
+      slow |= Function::is_slow(x[i], y[i]) ? 1u : 0u;
+    }
+    for (int64_t i = 0; i < kLaneUnit; ++i) target[first + i] = as_bits(Function::fast(x[i], y[i]));
+    if (slow == 0) [[likely]]
+      continue;
+    for (int64_t i = 0; i < kLaneUnit; ++i)
+      if (Function::is_slow(x[i], y[i])) target[first + i] = as_bits(Function::slow(x[i], y[i]));
+  }
+}
+#define WITH_SLOW_LANES(op_name)                                                                    \
+  void op_name##_kernel(Lane* target, const Lane* a, const Lane* b, const Lane*, int64_t n) {       \
+    with_slow_lanes<op_name##Lane>(target, a, b, n);                                                \
+  }
+WITH_SLOW_LANES(Sin)
+WITH_SLOW_LANES(Cos)
+WITH_SLOW_LANES(Tan)
+WITH_SLOW_LANES(Fmod)
+
+// --- memory formats ---
+#define LOAD(format, Storage, expression)                                                           \
+  void load_##format(const void* source, Lane* target, int64_t n) {                                 \
+    const auto* from = static_cast<const Storage*>(source);                                         \
+    each_lane(n, [=](int64_t i) __attribute__((always_inline)) {                                    \
+      const Storage code = from[i];                                                                 \
+      target[i] = static_cast<uint32_t>(expression);                                                \
+    });                                                                                             \
+  }
+#define STORE(format, Storage, expression)                                                          \
+  void store_##format(const Lane* source, void* target, int64_t n) {                                \
+    auto* to = static_cast<Storage*>(target);                                                       \
+    each_lane(n, [=](int64_t i) __attribute__((always_inline)) {                                    \
+      const uint32_t bits = source[i];                                                              \
+      to[i] = static_cast<Storage>(expression);                                                     \
+    });                                                                                             \
+  }
+LOAD(Sen169, uint16_t, sen169_to_lane(code))
+LOAD(Word, uint32_t, code)
+LOAD(BoolSen169, uint16_t, (code & 0x7FFFu) != 0 ? 0x3F800000u : 0u)
+LOAD(Int16, int16_t, static_cast<int32_t>(code))
+LOAD(Int8, int8_t, static_cast<int32_t>(code))
+LOAD(UInt8Word, uint32_t, code & 0xFFu)
+STORE(Sen169, uint16_t, lane_to_sen169(bits))
+STORE(Fp32, uint32_t, (bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC00000u : bits)
+STORE(Word, uint32_t, bits)
+STORE(BoolSen169, uint16_t, as_float(bits) != 0.0f ? 0x3E00u : 0u)
+STORE(BoolSen169FromInt, uint16_t, bits != 0 ? 0x3E00u : 0u)
+STORE(Int16, uint16_t, bits)
+STORE(Int8, uint8_t, bits)
+STORE(UInt8Word, uint32_t, bits & 0xFFu)
+
+// --- folds ---
+template <typename Function>
+void fold_rows(Lane* acc, const Lane* x, int64_t lanes, int64_t rows) {
+  for (int64_t first = 0; first < lanes; first += kLaneUnit) {
+    Lane sums[kLaneUnit];
+    for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = acc[first + i];
+    for (int64_t r = 0; r < rows; ++r) {
+      const Lane* row = x + r * lanes + first;
+      for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = Function::apply(sums, row, row, i);
+    }
+    for (int64_t i = 0; i < kLaneUnit; ++i) acc[first + i] = sums[i];
+  }
+}
+
+template <typename Function>
+void fold_lanes(Lane* acc, Lane* total, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r, acc += kFoldLanes) {
+    for (int64_t i = 0; i < 32; ++i) acc[i] = Function::apply(acc, acc + 32, acc, i);
+    for (int64_t i = 0; i < 16; ++i) acc[i] = Function::apply(acc, acc + 16, acc, i);
+    for (int64_t i = 0; i < 8; ++i) acc[i] = Function::apply(acc, acc + 8, acc, i);
+    for (int64_t width = 4; width > 0; width /= 2)
+      for (int64_t i = 0; i < width; ++i) acc[i] = Function::apply(acc, acc + width, acc, i);
+    total[r] = acc[0];
+  }
+}
+
+// --- arg reductions: a NaN beats everything, the first of equals stays ---
+struct FloatMax {
+  LANE static bool better(uint32_t x, uint32_t best) {
+    return as_float(x) > as_float(best) || (is_nan(as_float(x)) && !is_nan(as_float(best)));
+  }
+};
+struct FloatMin {
+  LANE static bool better(uint32_t x, uint32_t best) {
+    return as_float(x) < as_float(best) || (is_nan(as_float(x)) && !is_nan(as_float(best)));
+  }
+};
+struct IntMax {
+  LANE static bool better(uint32_t x, uint32_t best) { return as_int(x) > as_int(best); }
+};
+struct IntMin {
+  LANE static bool better(uint32_t x, uint32_t best) { return as_int(x) < as_int(best); }
+};
+
+template <typename Order>
+void arg_kernel(Lane* value, Lane* index, const Lane* x, int32_t first, int32_t step, int64_t n) {
+  each_lane(n, [=](int64_t i) __attribute__((always_inline)) {
+    const uint32_t here = static_cast<uint32_t>(first) + static_cast<uint32_t>(i) * static_cast<uint32_t>(step);
+    const bool taken = index[i] == 0xFFFFFFFFu || Order::better(x[i], value[i]);
+    const uint32_t v = taken ? x[i] : value[i], at = taken ? here : index[i];
+    value[i] = v;
+    index[i] = at;
+  });
+}
+
+// clang-format off
+constexpr VectorKernels kKernels = {
+    {Add_kernel, Sub_kernel, Mul_kernel, Div_kernel, Fma_kernel, Sqrt_kernel, Neg_kernel, Abs_kernel, Min_kernel, Max_kernel,
+     Floor_kernel, Ceil_kernel, Round_kernel, Trunc_kernel, Rsqrt_kernel, Reciprocal_kernel,
+     Exp_kernel, Exp2_kernel, Expm1_kernel, Log_kernel, Log2_kernel, Log10_kernel, Log1p_kernel, Sin_kernel, Cos_kernel, Tan_kernel,
+     Tanh_kernel, Sinh_kernel, Cosh_kernel, Asin_kernel, Acos_kernel, Atan_kernel, Atan2_kernel, Erf_kernel, Erfc_kernel,
+     Sigmoid_kernel, Pow_kernel, Fmod_kernel,
+     LtF_kernel, LeF_kernel, EqF_kernel, NeF_kernel, LtI_kernel, LeI_kernel, EqI_kernel, NeI_kernel,
+     IsNan_kernel, IsInf_kernel, SignBit_kernel, Select_kernel,
+     AddI_kernel, SubI_kernel, MulI_kernel, DivI_kernel, ModI_kernel, TDivI_kernel, TModI_kernel, NegI_kernel, AbsI_kernel,
+     MinI_kernel, MaxI_kernel, And_kernel, Or_kernel, Xor_kernel, Not_kernel, Shl_kernel, Shr_kernel,
+     FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, RoundSen169_kernel, Copy_kernel},
+    {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
+    {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},
+    {fold_rows<AddLane>, fold_rows<MulLane>, fold_rows<MaxLane>, fold_rows<MinLane>, fold_rows<AddILane>, fold_rows<MulILane>,
+     fold_rows<MaxILane>, fold_rows<MinILane>, fold_rows<AndLane>, fold_rows<OrLane>},
+    {fold_lanes<AddLane>, fold_lanes<MulLane>, fold_lanes<MaxLane>, fold_lanes<MinLane>, fold_lanes<AddILane>, fold_lanes<MulILane>,
+     fold_lanes<MaxILane>, fold_lanes<MinILane>, fold_lanes<AndLane>, fold_lanes<OrLane>},
+    arg_kernel<FloatMax>, arg_kernel<FloatMin>, arg_kernel<IntMax>, arg_kernel<IntMin>};
+// clang-format on
+
+}  // namespace
+
+extern const VectorKernels& ISA_NAME;
+const VectorKernels& ISA_NAME = kKernels;
+
+}  // namespace openspyre
