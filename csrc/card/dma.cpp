@@ -50,7 +50,11 @@ std::string element_text(DeviceElement element) {
        "no conversion from " + source + " to " + target + "; go over a type both sides have, such as float32");
 }
 
-DeviceElement element_of(const DeviceView& view) { return {view.dtype, view.shape->layout().format}; }
+// A view of another type than the buffer's reads the same bits in that type's own format (D5).
+DeviceElement element_of(const DeviceView& view) {
+  const bool same = view.dtype == view.shape->dtype();
+  return {view.dtype, same ? view.shape->layout().format : device_format(view.dtype)};
+}
 
 // A long row, such as a 1-D tensor: by runs, and those by tiles, or by lanes if contiguous.
 void divide_row(const Piece& piece, int64_t limit, std::vector<Piece>& tasks) {

@@ -62,16 +62,18 @@ StepArguments resolve(const Card& card, const Step& step, const LaunchArguments&
   return arguments;
 }
 
-DeviceView resolve(const Card& card, const Step::View& view, int32_t symbol, const LaunchArguments& launch) {
-  const auto at = static_cast<size_t>(symbol);
+// The operand says where the buffer begins behind its symbol (a temp's place in the pool).
+DeviceView resolve(const Card& card, const Step::View& view, const Operand& operand, const LaunchArguments& launch) {
+  const auto at = static_cast<size_t>(operand.symbol);
   const int64_t shift = launch.host_offsets.empty() ? 0 : launch.host_offsets[at];
-  (void)card.translate(launch.addresses[at] + static_cast<uint64_t>(view.shape->device_bytes()) - 1);
-  return {view.shape, card.translate(launch.addresses[at]), view.dtype, view.offset + shift, view.size, view.stride};
+  const auto begin = static_cast<uint64_t>(operand.offset * device_itemsize(operand.element.format));
+  const Address address = launch.addresses[at] + begin;
+  (void)card.translate(address + static_cast<uint64_t>(view.shape->device_bytes()) - 1);
+  return {view.shape, card.translate(address), view.dtype, view.offset + shift, view.size, view.stride};
 }
 
 void run_relayout(const Card& card, const Step& step, const LaunchArguments& launch) {
-  copy_across(resolve(card, step.views[0], step.inputs[0].symbol, launch),
-              resolve(card, step.views[1], step.outputs[0].symbol, launch));
+  copy_across(resolve(card, step.views[0], step.inputs[0], launch), resolve(card, step.views[1], step.outputs[0], launch));
 }
 
 class Engine final : public PreparedProgram {
