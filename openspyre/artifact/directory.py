@@ -74,17 +74,28 @@ def read_text(directory: Path, name: str) -> tuple[str, None] | tuple[None, str]
     """A file's text, or why there is none. Only regular files directly in the directory are opened."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         return None, "a name that leads elsewhere"
+    handle = -1
     try:
         handle = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        return None, (error.strerror or "no file").lower()
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
+        status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return None, "something that is no regular file"
         if status.st_size > MAX_FILE_BYTES:
-            return None, f"{status.st_size} bytes"
-        try:
-            return file.read().decode("utf-8"), None
-        except UnicodeDecodeError as error:
-            return None, f"bytes that are no UTF-8 text ({error.reason} at {error.start})"
+            return None, f"{status.st_size} bytes, more than {MAX_FILE_BYTES}"
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read(MAX_FILE_BYTES).decode("utf-8"), None
+    except OSError as error:
+        return None, (error.strerror or "no file").lower()
+    except UnicodeDecodeError as error:
+        return None, f"bytes that are no UTF-8 text ({error.reason} at {error.start})"
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether there is a directory, itself and not through a link."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False

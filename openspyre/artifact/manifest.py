@@ -128,6 +128,8 @@ def parse_manifest(tree: Json, problems: Problems) -> Manifest | None:
         for inner in fields.inners(field):
             buffer = _parse_buffer(inner, role)
             number = 0 if role is Role.TEMP else inner.integer("argument", 0, 999_999)
+            if role is Role.TEMP and inner.values.get("argument") is not None:
+                problems.add(f"{inner.path}.argument", inner.values["argument"], "null, as a temp is no argument")
             if buffer is not None:
                 numbered.append((number, buffer))
     scalars = tuple(_parse_scalar(inner) for inner in fields.inners("scalars", 4096))
@@ -182,6 +184,8 @@ def _parse_buffer(fields: Fields, role: Role) -> Buffer | None:
         return None
     buffer = Buffer(name, dtype, size, stride, role, layout, place)
     for field, expected in _buffer(buffer, None).items():
-        if field != "argument" and fields.values[field] != expected:
+        if field not in fields.values:
+            fields.problems.say(f"{fields.path}.{field}", "nothing", repr(expected))
+        elif field != "argument" and fields.values[field] != expected:
             fields.problems.add(f"{fields.path}.{field}", fields.values[field], repr(expected))
     return buffer

@@ -62,7 +62,8 @@ _EXTRACTED = re.compile(rf"%(pool|arg_\d{{1,6}}) = {_EXTRACT} %\1_base_addr : {r
 _CONSTANT = re.compile(r"%(c\d+) = arith\.constant (\d{1,19}) : index")
 _ADDED = re.compile(r"%(\w+) = arith\.addi %(pool|arg_\d{1,6}), %(c\d+) : index")
 _EXECUTE = re.compile(r'sdscbundle\.sdsc_execute \((.*?)\) \{sdsc_filename="(sdsc_\d{1,7}\.json)", (.*)\}')
-_ATTRIBUTE = re.compile(r'"(\w+)"=(\[[^\]]*\]|"(?:[^"\\]|\\.)*")(?:, |$)')
+_ATTRIBUTE = re.compile(r'(?:, )?"(\w+)"=')
+_DECODER = json.JSONDecoder()
 
 
 def parse_listing(text: str, problems: Problems) -> Listing | None:
@@ -146,11 +147,10 @@ class _Parser:
         parsed: dict[str, object] = {}
         position = 0
         while match := _ATTRIBUTE.match(text, position):
-            position = match.end()
             try:
-                parsed[match[1]] = json.loads(match[2])
+                parsed[match[1]], position = _DECODER.raw_decode(text, match.end())
             except (ValueError, RecursionError):
-                self._wrong(match[2], "a JSON value")
+                self._wrong(text[match.end() :], "a JSON value")
                 return None
         match parsed:
             case {

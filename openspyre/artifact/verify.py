@@ -8,7 +8,7 @@ from pathlib import Path
 
 from openspyre.artifact.checks import check_description, check_execution, check_pool, execution_fits
 from openspyre.artifact.differences import compare
-from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, read_text
+from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, is_directory, read_text
 from openspyre.artifact.extension_parse import parse_description
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.geometry import Geometry, geometry
@@ -25,12 +25,12 @@ _MODEL = "bundle"
 
 def verify(bundle: Bundle | Path) -> list[Problem]:
     """All problems of a bundle, in memory or in a directory; none if it can be run."""
-    return check(bundle) if isinstance(bundle, Bundle) else _open(bundle)[1]
+    return check(bundle) if isinstance(bundle, Bundle) else examine(bundle)[1]
 
 
 def read(directory: Path) -> Bundle:
     """The bundle in a directory; InvalidBundle lists all problems."""
-    bundle, problems = _open(directory)
+    bundle, problems = examine(directory)
     if bundle is None or problems:
         raise InvalidBundle(str(directory), problems)
     return bundle
@@ -67,8 +67,9 @@ def _check_references(
             problems.add(f"{field}.openspyre_buffers", place.buffer, "a tensor of the manifest")
 
 
-def _open(directory: Path) -> tuple[Bundle | None, list[Problem]]:
-    if directory.is_symlink() or not directory.is_dir():
+def examine(directory: Path) -> tuple[Bundle | None, list[Problem]]:
+    """What could be read, and all problems: the bundle may be there in spite of some."""
+    if not is_directory(directory):
         return None, [Problem(str(directory), "", "no directory", "a bundle directory")]
     found: list[Problem] = []
     manifest = _read_manifest(directory, found)

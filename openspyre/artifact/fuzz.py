@@ -1,0 +1,197 @@
+"""Mutates valid bundles and lets the verifier read them: `python -m openspyre.artifact.fuzz --count 10000 --seed 1`.
+
+Every mutant must be answered with a list of problems, quickly. Half of them get a manifest with fitting hashes, so that
+the damage reaches the checks behind them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from openspyre.artifact.directory import texts
+from openspyre.artifact.fields import Problem
+from openspyre.artifact.json_types import Json
+from openspyre.artifact.manifest import FILE as MANIFEST
+from openspyre.artifact.samples import samples
+from openspyre.artifact.verify import verify
+
+Files = dict[str, str]
+_JUNK: tuple[Json, ...] = (
+    None, True, False, 0, 1, -1, 2, 3, 7, 31, 32, 33, 64, 127, 128, 1 << 31, 1 << 62, 1 << 63, -(1 << 63), 10**30, 0.5,
+    1e308, "", "x", "add", "sum", "batchmatmul", "relayout", "float32", "int64", "vector", "splat", "view", "../x",
+    "\0", "%arg_0", [], [0], [1, 2, 3], [[]], {}, {"a": 1}, "\ud7ff", "9" * 200,
+)  # fmt: skip
+SECONDS_PER_MUTANT = 5.0
+
+
+def mutants(seed: int, count: int) -> Iterator[tuple[str, Files]]:
+    """What was done, and the files it leaves."""
+    rng = random.Random(seed)
+    originals = [(bundle.name, texts(bundle)) for bundle in samples()]
+    for number in range(count):
+        name, original = rng.choice(originals)
+        files, done = dict(original), []
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
+            mutation = rng.choice(_MUTATIONS)
+            file = rng.choice(sorted(files))
+            files[file] = mutation(rng, files[file])
+            done.append(f"{mutation.__name__.strip('_')} {file}")
+        if rng.random() < 0.5:
+            _renew_hashes(files)
+            done.append("hashes renewed")
+        if rng.random() < 0.05:
+            done.append(f"removed {files.pop(rng.choice(sorted(files))) and ''}")
+        yield f"{number}: {name}: {', '.join(done)}", files
+
+
+def _renew_hashes(files: Files) -> None:
+    try:
+        manifest = json.loads(files[MANIFEST])
+        manifest["files"] = {n: hashlib.sha256(t.encode()).hexdigest() for n, t in files.items() if n != MANIFEST}
+        files[MANIFEST] = json.dumps(manifest)
+    except (ValueError, TypeError, RecursionError, KeyError):
+        pass
+
+
+def _change_value(rng: random.Random, text: str) -> str:
+    """Another value at a random place of a JSON tree, or of a number in any other text."""
+    return _in_tree(rng, text, lambda old: rng.choice(_JUNK))
+
+
+def _change_slightly(rng: random.Random, text: str) -> str:
+    def slightly(old: Json) -> Json:
+        if isinstance(old, bool):
+            return not old
+        if isinstance(old, int):
+            return (
+                old + rng.choice((-128, -64, -1, 1, 2, 64, 128))
+                if rng.random() < 0.7
+                else old * rng.choice((-1, 2, 1000))
+            )
+        if isinstance(old, str):
+            return re.sub(r"\d+", lambda digits: str(int(digits[0]) + 1), old) if re.search(r"\d", old) else old + "x"
+        return rng.choice(_JUNK)
+
+    return _in_tree(rng, text, slightly)
+
+
+def _in_tree(rng: random.Random, text: str, change: Callable[[Json], Json]) -> str:
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        numbers = list(re.finditer(r"-?\d+", text))
+        if not numbers:
+            return text
+        chosen = rng.choice(numbers)
+        value = change(int(chosen[0])) if len(chosen[0]) < 100 else 0
+        return text[: chosen.start()] + str(value) + text[chosen.end() :]
+    node = tree
+    while True:
+        places = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+        if not places:
+            return json.dumps(change(tree))
+        place = rng.choice(places)
+        inner = node[place]
+        if not isinstance(inner, (dict, list)) or not inner or rng.random() < 0.15:
+            node[place] = change(inner)
+            return json.dumps(tree, indent=2)
+        node = inner
+
+
+def _remove_field(rng: random.Random, text: str) -> str:
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):
+        return _remove_line(rng, text)
+    node = tree
+    while isinstance(node, (dict, list)) and node:
+        place = rng.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        if rng.random() < 0.3 or not isinstance(node[place], (dict, list)):
+            del node[place]
+            break
+        node = node[place]
+    return json.dumps(tree, indent=2)
+
+
+def _truncate(rng: random.Random, text: str) -> str:
+    return text[: rng.randrange(len(text) + 1)]
+
+
+def _remove_line(rng: random.Random, text: str) -> str:
+    lines = text.split("\n")
+    del lines[rng.randrange(len(lines))]
+    return "\n".join(lines)
+
+
+def _repeat_line(rng: random.Random, text: str) -> str:
+    lines = text.split("\n")
+    place = rng.randrange(len(lines))
+    return "\n".join([*lines[: place + 1], *lines[place:]])
+
+
+def _swap_lines(rng: random.Random, text: str) -> str:
+    lines = text.split("\n")
+    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    return "\n".join(lines)
+
+
+def _change_characters(rng: random.Random, text: str) -> str:
+    characters = list(text)
+    for _ in range(min(rng.choice((1, 1, 3, 20)), len(characters))):
+        characters[rng.randrange(len(characters))] = rng.choice('0123456789"{}[],:-+eE\\ x\n\u00e9')
+    return "".join(characters)
+
+
+def _nest_deeply(rng: random.Random, text: str) -> str:
+    return rng.choice("[{") * rng.choice((10, 100_000)) + text
+
+
+_MUTATIONS = (
+    _change_value, _change_value, _change_slightly, _change_slightly, _remove_field, _truncate, _remove_line,
+    _repeat_line, _swap_lines, _change_characters, _nest_deeply,
+)  # fmt: skip
+
+
+def answer(files: Files, directory: Path) -> list[Problem]:
+    """What the verifier says of these files."""
+    directory.mkdir()
+    for name, text in files.items():
+        (directory / name).write_text(text, encoding="utf-8", errors="surrogatepass")
+    return verify(directory)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description="Mutate valid bundles and verify them.", epilog="exit code 1: a mutant was too slow"
+    )
+    parser.add_argument("--count", type=int, default=10_000, help="mutants to try")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same mutants")
+    options = parser.parse_args(arguments)
+    harmless = slow = 0
+    with tempfile.TemporaryDirectory() as place:
+        for number, (done, files) in enumerate(mutants(options.seed, options.count)):
+            start = time.monotonic()
+            try:
+                harmless += not answer(files, Path(place) / str(number))
+            except Exception:
+                print(f"seed {options.seed}, {done}", file=sys.stderr)
+                raise
+            if time.monotonic() - start > SECONDS_PER_MUTANT:
+                slow += 1
+                print(f"slow: seed {options.seed}, {done}", file=sys.stderr)
+    print(f"{options.count} mutants, seed {options.seed}: {harmless} still valid, {slow} slow, no crash")
+    return 1 if slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
