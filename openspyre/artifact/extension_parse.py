@@ -100,6 +100,7 @@ def _tensor(fields: Fields, dims: int) -> Tensor | None:
     dtype = fields.choice("dtype", list(TENSOR_DTYPES))
     form = DataFormats[fields.choice("format", _FORMATS)]
     arrangement = ElementArrangement[fields.choice("arrangement", _ARRANGEMENTS)]
+    bits_as = None if fields.values.get("bits_as", 0) is None else DataFormats[fields.choice("bits_as", _FORMATS)]
     lanes = Lanes(fields.choice("lanes", list(Lanes)))
     lane_dim = fields.optional_integer("lane_dim", 0, max(dims - 1, 0))
     strides = fields.integers("strides", length=dims)
@@ -115,10 +116,13 @@ def _tensor(fields: Fields, dims: int) -> Tensor | None:
         expected = f"a last dim of {form.elems_per_stick}, the stick"
         fields.problems.add(f"{fields.path}.device_size", list(size), expected)
         return None
+    if bits_as is not None and bits_as.bits != form.bits:
+        fields.problems.say(f"{fields.path}.bits_as", bits_as.name, f"a format of {form.bits} bits, as {form.name} is")
+        return None
     if (lanes is Lanes.VECTOR) != (lane_dim is not None) or (lanes is Lanes.VIEW and view is None):
         fields.problems.say(f"{fields.path}.lanes", lanes.value, "a lane_dim if and only if vector, a view if view")
         return None
-    return Tensor(dtype, layout, lanes, lane_dim, strides, view)
+    return Tensor(dtype, layout, lanes, lane_dim, strides, view, bits_as)
 
 
 def _view(fields: Fields, dims: int) -> HostView:

@@ -162,12 +162,16 @@ _MUTATIONS = (
 )  # fmt: skip
 
 
-def answer(files: Files, directory: Path) -> list[Problem]:
-    """What the verifier says of these files."""
+def unpack(files: Files, directory: Path) -> Path:
     directory.mkdir()
     for name, text in files.items():
         (directory / name).write_text(text, encoding="utf-8", errors="surrogatepass")
-    return verify(directory)
+    return directory
+
+
+def answer(files: Files, directory: Path) -> list[Problem]:
+    """What the verifier says of these files."""
+    return verify(unpack(files, directory))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
-from openspyre.spec.formats import STICK_BYTES, DataFormats, formats_of
+from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 
 FORMAT_VERSION = 1
@@ -84,10 +84,11 @@ class Tensor:
     lane_dim: int | None
     strides: tuple[int, ...]
     view: HostView | None = None
+    bits_as: DataFormats | None = None  # format its bits are read in, where that is not the layout's (D5)
 
     @property
     def format(self) -> DataFormats:
-        return self.layout.device_dtype
+        return self.layout.device_dtype if self.bits_as is None else self.bits_as
 
     @property
     def elems_per_stick(self) -> int:
@@ -178,7 +179,3 @@ class Bundle:
     @property
     def temps(self) -> tuple[Buffer, ...]:
         return tuple(buffer for buffer in self.buffers if buffer.role is Role.TEMP)
-
-
-def device_format(dtype: str) -> DataFormats:
-    return formats_of(dtype).device

@@ -111,14 +111,16 @@ class Symbols:
 
     def bind(self, step: model.Step, execution: Execution) -> model.Step:
         """The step of one execution, from its description's."""
-        inputs = tuple(self._operand(operand, execution) for operand in step.inputs)
-        outputs = tuple(self._operand(operand, execution) for operand in step.outputs)
+        # A view's own offset tells where it begins; its operand tells where the buffer does.
+        from_place = not step.views
+        inputs = tuple(self._operand(operand, execution, from_place) for operand in step.inputs)
+        outputs = tuple(self._operand(operand, execution, from_place) for operand in step.outputs)
         views = tuple(
             replace(view, symbol=self.buffers[execution.places[view.symbol].buffer][0]) for view in step.views
         )
         return replace(step, name=execution.name, inputs=inputs, outputs=outputs, views=views)
 
-    def _operand(self, operand: model.Operand, execution: Execution) -> model.Operand:
+    def _operand(self, operand: model.Operand, execution: Execution, from_place: bool) -> model.Operand:
         match operand.kind:
             case model.OperandKind.IOTA:
                 return operand
@@ -128,4 +130,5 @@ class Symbols:
                 place = execution.places[operand.symbol]
                 symbol, start = self.buffers[place.buffer]
                 itemsize = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick
-                return replace(operand, symbol=symbol, offset=(start + place.byte) // itemsize)
+                begin = start + (place.byte if from_place else 0)
+                return replace(operand, symbol=symbol, offset=begin // itemsize)

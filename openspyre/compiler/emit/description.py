@@ -6,6 +6,7 @@ from openspyre.artifact.model import Description, Dim, HostView, Iota, Lanes, Op
 from openspyre.compiler import ir
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.errors import InternalError
+from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind
 
 
@@ -56,7 +57,9 @@ def _tensor(
     if isinstance(found, Misfit):
         if not movement:
             raise InternalError(f"{op.name}: {buffer.name!r} needs a relayout first: {found.reason}")
-        return Tensor(access.dtype, buffer.layout, Lanes.VIEW, None, (0,) * len(kept), view), Place(buffer.name, 0)
+        nowhere = (0,) * len(kept)
+        tensor = Tensor(access.dtype, buffer.layout, Lanes.VIEW, None, nowhere, view, _bits_as(access, buffer))
+        return tensor, Place(buffer.name, 0)
     lane_dim = _lane_dim(op, found, lane)
     tensor = Tensor(
         dtype=access.dtype,
@@ -65,6 +68,7 @@ def _tensor(
         lane_dim=None if lane_dim is None else kept.index(lane_dim),
         strides=tuple(found.strides[d] for d in kept),
         view=view,
+        bits_as=_bits_as(access, buffer),
     )
     return tensor, Place(buffer.name, found.offset * tensor.bytes_per_element)
 
@@ -76,6 +80,10 @@ def _lane_dim(op: ir.Op, found: StickAccess, wanted: int | None) -> int | None:
     if found.lane_dim is None and op.dims[wanted].size == 1:
         return wanted
     raise InternalError(f"{op.name}: an operand runs along dim {found.lane_dim}, but must along dim {wanted}")
+
+
+def _bits_as(access: ir.Access, buffer: ir.Buffer) -> DataFormats | None:
+    return None if access.dtype == buffer.dtype else require_supported(access.dtype).device
 
 
 def _view(access: ir.Access, buffer: ir.Buffer, kept: list[int]) -> HostView:
