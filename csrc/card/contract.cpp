@@ -15,7 +15,8 @@ namespace contract {
 namespace {
 
 constexpr int64_t kColumnUnit = 64;  // whole sticks of every format and whole panels of every kernel
-constexpr int64_t kPitchPad = 16;    // keeps rows of A from falling into the same cache sets
+constexpr int64_t kRowsAhead = 32;
+constexpr int64_t kPitchPad = 16;  // keeps rows of A from falling into the same cache sets
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 int64_t round_up(int64_t value, int64_t unit) { return divide_up(value, unit) * unit; }
@@ -63,7 +64,7 @@ class Task {
   void run(int64_t row, int64_t rows, int64_t column, int64_t columns) {
     row_ = row, rows_ = rows, column_ = column, columns_ = columns;
     const int64_t sums_size = rows * round_up(columns, kColumnUnit), slices = slice_count();
-    const int64_t a_size = rows == 1 ? round_up(plan_.k, kColumnUnit) : blocking_.block_rows * a_pitch();
+    const int64_t a_size = (blocking_.stream ? rows : blocking_.block_rows) * a_pitch();
     float* memory =
         scratch.at_least((slices > 1 ? 2 : 1) * sums_size + a_size + blocking_.group_columns * blocking_.depth);
     float* total = memory;
@@ -82,9 +83,8 @@ class Task {
  private:
   int64_t slice_count() const { return static_cast<int64_t>(plan_.slices.size()) - 1; }
   int64_t a_pitch() const { return blocking_.depth + kPitchPad; }
-  float* sums_at(int64_t column) const {
-    return sums_ + column * rows_;
-  }  // column: from the task's first, whole panels
+  // `column` counts from the task's first, in whole panels.
+  float* sums_at(int64_t column) const { return sums_ + column * rows_; }
 
   const std::byte* b_at(int64_t k, int64_t column) const {
     const int64_t offset = plan_.b_stick[static_cast<size_t>((column_ + column) / stick_)] +
@@ -106,28 +106,30 @@ class Task {
     if (begin == end) std::fill_n(sums_, rows_ * round_up(columns_, kColumnUnit), 0.0f);
     for (int64_t k = begin; k < end;) {
       const int64_t block_end = (k / plan_.b_block_rows + 1) * plan_.b_block_rows;
-      const int64_t limit = std::min(end, block_end);
-      if (rows_ == 1) {
-        stream_rows(k, limit - k, k == begin);
-        k = limit;
-      } else {
-        const int64_t count = std::min(limit - k, blocking_.depth);
-        add_depth(k, count, k == begin, k + count < limit);
-        k += count;
-      }
+      const int64_t limit = std::min(end, block_end), depth = std::min(limit - k, blocking_.depth);
+      if (blocking_.stream)
+        stream_depth(k, depth, k == begin, k + depth < limit);
+      else
+        add_depth(k, depth, k == begin, k + depth < limit);
+      k += depth;
     }
   }
 
-  // One row of A: B is used as it is read.
-  void stream_rows(int64_t k, int64_t count, bool first) {
-    widen_row(row_, k, count, a_);
+  // Few rows: B is used as it is read.
+  void stream_depth(int64_t k, int64_t depth, bool first, bool continues) {
+    widen_block(0, rows_, k, depth);
     for (int64_t column = 0; column < columns_; column += stick_) {
-      const StickRows rows = {b_at(k, column), plan_.b_row_stride, count, nullptr};
-      if (operand_.stream(a_, rows, sums_at(column), first)) continue;
-      for (int64_t done = 0; done < count; done += blocking_.depth) {
-        const int64_t depth = std::min(blocking_.depth, count - done);
-        multiply(k + done, depth, column, std::min(stick_, columns_ - column), 1, a_ + done, 0, first && done == 0);
-      }
+      const StickRows b = {b_at(k, column), plan_.b_row_stride, depth};
+      const std::byte* next = after(k, depth, column + stick_, continues);
+      if (rows_ == 1) next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
+      operand_.stream({.a = a_,
+                       .a_pitch = a_pitch(),
+                       .rows = rows_,
+                       .b = b,
+                       .ahead = next ? next : b.first,
+                       .columns = std::min(stick_, columns_ - column),
+                       .sums = sums_at(column),
+                       .first = first});
     }
   }
 
@@ -138,32 +140,35 @@ class Task {
     if (blocks == 1) widen_block(0, rows_, k, depth);
     for (int64_t column = 0; column < columns_; column += blocking_.group_columns) {
       const int64_t columns = std::min(blocking_.group_columns, columns_ - column);
-      fill(k, depth, column, columns, continues);
+      fill(k, depth, column, columns);
+      const std::byte* next = after(k, depth, column + columns, continues);
       for (int64_t row = 0; row < rows_; row += height) {
         const int64_t rows = std::min(height, rows_ - row);
         if (blocks > 1) widen_block(row, rows, k, depth);
-        multiply_filled(depth, column, columns, rows, a_, row, first);
+        multiply(depth, column, columns, row, rows, first, next);
       }
     }
+  }
+
+  // What is read of B after `depth` rows k up to `column`: the next columns, then the next rows of the first; or null.
+  const std::byte* after(int64_t k, int64_t depth, int64_t column, bool continues) const {
+    return column < columns_ ? b_at(k, column) : continues ? b_at(k + depth, 0) : nullptr;
   }
 
   void widen_block(int64_t row, int64_t rows, int64_t k, int64_t depth) {
     for (int64_t i = 0; i < rows; ++i) widen_row(row_ + row + i, k, depth, a_ + i * a_pitch());
   }
 
-  void fill(int64_t k, int64_t depth, int64_t column, int64_t columns, bool continues) {
-    for (int64_t done = 0; done < columns; done += stick_) {
-      const int64_t at = column + done;
-      const std::byte* ahead = at + stick_ < columns_ ? b_at(k, at + stick_) : continues ? b_at(k + depth, 0) : nullptr;
-      operand_.fill_panels({b_at(k, at), plan_.b_row_stride, depth, ahead}, std::min(stick_, columns - done),
+  void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
+    for (int64_t done = 0; done < columns; done += stick_)
+      operand_.fill_panels({b_at(k, column + done), plan_.b_row_stride, depth}, std::min(stick_, columns - done),
                            b_ + done * depth);
-    }
   }
 
-  void multiply_filled(int64_t depth, int64_t column, int64_t columns, int64_t rows, const float* a, int64_t row,
-                       bool first) {
+  void multiply(int64_t depth, int64_t column, int64_t columns, int64_t row, int64_t rows, bool first,
+                const std::byte* next) {
     const int64_t panel = kernels_.panel_columns;
-    kernels_.multiply({.a = a,
+    kernels_.multiply({.a = a_,
                        .a_pitch = a_pitch(),
                        .rows = rows,
                        .b = b_,
@@ -171,13 +176,10 @@ class Task {
                        .k = depth,
                        .sums = sums_at(column) + row * panel,
                        .sums_rows = rows_,
-                       .first = first});
-  }
-
-  void multiply(int64_t k, int64_t depth, int64_t column, int64_t columns, int64_t rows, const float* a, int64_t row,
-                bool first) {
-    fill(k, depth, column, columns, false);
-    multiply_filled(depth, column, columns, rows, a, row, first);
+                       .first = first,
+                       .ahead = reinterpret_cast<const char*>(next),
+                       .ahead_row_bytes = plan_.b_row_stride * item_,
+                       .ahead_rows = next ? depth : 0});
   }
 
   void store(const float* sums) const {
@@ -215,18 +217,19 @@ const Kernels& kernels(Isa isa) {
 }
 
 Blocking choose_blocking(const Plan& plan, int threads) {
-  constexpr int64_t kBlockRows = 192, kTaskRows = 768, kTileRows = 12;
+  constexpr int64_t kStreamRows = 8, kBlockRows = 192, kTaskRows = 768, kTileRows = 12;
   Blocking blocking;
+  blocking.stream = plan.m <= kStreamRows;
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
   blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
   blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
-  const bool many_rows = blocking.task_rows > kBlockRows;
-  blocking.depth = std::min<int64_t>(plan.k, plan.m < 64 ? 128 : 256);
-  const int64_t widest = plan.m < 64 ? 256 : 512;
+  const int64_t deepest = plan.m == 1 ? plan.k : blocking.stream ? 128 : plan.m < 64 ? 64 : 256;
+  blocking.depth = std::max<int64_t>(1, std::min(plan.k, deepest));
   const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
   const int64_t column_tasks = divide_up(4 * threads, other_tasks);  // a few per thread, to even out
+  const int64_t widest = blocking.stream ? 256 : 512;
   blocking.task_columns = std::min(widest, round_up(divide_up(plan.n, column_tasks), kColumnUnit));
-  blocking.group_columns = many_rows ? blocking.task_columns : kColumnUnit;
+  blocking.group_columns = blocking.task_rows > kBlockRows ? blocking.task_columns : kColumnUnit;
   return blocking;
 }
 

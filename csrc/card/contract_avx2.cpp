@@ -13,7 +13,7 @@ namespace {
 struct Avx2 {
   using F = __m256;
   using Watch = __m256i;  // the largest magnitude seen, per lane
-  static constexpr int kLanes = 8, kPanel = 16, kRows = 6, kRun = 16;
+  static constexpr int kLanes = 8, kPanel = 16, kRows = 6, kStreamRows = 5, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm256_setzero_ps(); }
   CONTRACT_INLINE static F load(const float* from) { return _mm256_loadu_ps(from); }
@@ -54,13 +54,16 @@ struct Avx2 {
     store(to, first_lanes(halves));
     store(to + 8, second_lanes(halves));
   }
-  CONTRACT_INLINE static void widen_exactly(const uint16_t* from, float* to) {
-    const __m256i codes = load_for_unpacking(from);
+  CONTRACT_INLINE static Halves split_exactly(__m256i codes) {
     Halves halves = split(codes);
     const __m256i infinite = _mm256_cmpeq_epi16(halves.magnitude, _mm256_set1_epi16(0x7FFF));
     const __m256i sign = _mm256_and_si256(codes, _mm256_set1_epi16(int16_t(0x8000)));
     halves.upper = _mm256_blendv_epi8(halves.upper, _mm256_or_si256(sign, _mm256_set1_epi16(0x7F80)), infinite);
     halves.lower = _mm256_andnot_si256(infinite, halves.lower);
+    return halves;
+  }
+  CONTRACT_INLINE static void widen_exactly(const uint16_t* from, float* to) {
+    const Halves halves = split_exactly(load_for_unpacking(from));
     store(to, first_lanes(halves));
     store(to + 8, second_lanes(halves));
   }
@@ -70,34 +73,31 @@ struct Avx2 {
     store(to + 8, load(from + 8));
   }
 
-  // The streaming loop saves the exchange of quarters: its sums are kept in the order unpacking gives.
-  template <typename Element>
-  CONTRACT_INLINE static void to_stream_order(F* sum) {
+  // Streaming saves the exchange of quarters: its sums are kept in the order unpacking gives, from one exchange to
+  // the next.
+  template <typename Element, int vectors>
+  CONTRACT_INLINE static void exchange(F* sum) {
     if constexpr (sizeof(Element) == 2) {
 #pragma GCC unroll 4
-      for (int v = 0; v < 8; v += 2) {
+      for (int v = 0; v < vectors; v += 2) {
         const F low = _mm256_permute2f128_ps(sum[v], sum[v + 1], 0x20);
         sum[v + 1] = _mm256_permute2f128_ps(sum[v], sum[v + 1], 0x31);
         sum[v] = low;
       }
     }
   }
-  template <typename Element>
-  CONTRACT_INLINE static void from_stream_order(F* sum) {
-    to_stream_order<Element>(sum);  // the exchange is its own inverse
+  template <bool exact>
+  CONTRACT_INLINE static void widen_in_registers(const uint16_t* from, F* to, Watch& watch) {
+    const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const Halves halves = exact ? split_exactly(codes) : split(codes);
+    if (!exact) watch = _mm256_max_epi16(watch, halves.magnitude);
+    to[0] = first_lanes(halves);
+    to[1] = second_lanes(halves);
   }
-  CONTRACT_INLINE static void stream_row(F a, const uint16_t* from, F* sum, Watch& watch) {
-#pragma GCC unroll 4
-    for (int v = 0; v < 8; v += 2) {
-      const Halves halves = split(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + v * 8)));
-      watch = _mm256_max_epi16(watch, halves.magnitude);
-      sum[v] = fma(a, first_lanes(halves), sum[v]);
-      sum[v + 1] = fma(a, second_lanes(halves), sum[v + 1]);
-    }
-  }
-  CONTRACT_INLINE static void stream_row(F a, const float* from, F* sum, Watch&) {
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) sum[v] = fma(a, load(from + v * 8), sum[v]);
+  template <bool exact>
+  CONTRACT_INLINE static void widen_in_registers(const float* from, F* to, Watch&) {
+    to[0] = load(from);
+    to[1] = load(from + 8);
   }
 
   // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.

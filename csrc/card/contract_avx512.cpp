@@ -16,7 +16,7 @@ namespace {
 struct Avx512 {
   using F = __m512;
   struct Watch {};  // masks make the exact conversion cheap enough to be the only one
-  static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kRun = 16;
+  static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kStreamRows = 8, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm512_setzero_ps(); }
   CONTRACT_INLINE static F load(const float* from) { return _mm512_loadu_ps(from); }
@@ -50,15 +50,11 @@ struct Avx512 {
     store(to, widened(from));
   }
 
-  template <typename Element>
-  CONTRACT_INLINE static void to_stream_order(F*) {}
-  template <typename Element>
-  CONTRACT_INLINE static void from_stream_order(F*) {}
-  template <typename Element>
-  CONTRACT_INLINE static void stream_row(F a, const Element* from, F* sum, Watch&) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kStickBytes / int(sizeof(Element)) / kLanes; ++v)
-      sum[v] = fma(a, widened(from + v * kLanes), sum[v]);
+  template <typename Element, int vectors>
+  CONTRACT_INLINE static void exchange(F*) {}
+  template <bool exact, typename Element>
+  CONTRACT_INLINE static void widen_in_registers(const Element* from, F* to, Watch&) {
+    *to = widened(from);
   }
 
   // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.

@@ -13,7 +13,7 @@ struct Baseline {
   using L [[gnu::vector_size(32)]] = int64_t;
   using Half [[gnu::vector_size(8)]] = uint16_t;
   struct Watch {};
-  static constexpr int kLanes = 4, kPanel = 8, kRows = 4, kRun = 4;
+  static constexpr int kLanes = 4, kPanel = 8, kRows = 4, kStreamRows = 4, kRun = 4;
 
   CONTRACT_INLINE static F zero() { return F{}; }
   template <typename Vector>
@@ -69,14 +69,11 @@ struct Baseline {
     store(to, widened(from));
   }
 
-  template <typename Element>
-  CONTRACT_INLINE static void to_stream_order(F*) {}
-  template <typename Element>
-  CONTRACT_INLINE static void from_stream_order(F*) {}
-  template <typename Element>
-  CONTRACT_INLINE static void stream_row(F a, const Element* from, F* sum, Watch&) {
-    for (int v = 0; v < kStickBytes / int(sizeof(Element)) / kLanes; ++v)
-      sum[v] = fma(a, widened(from + v * kLanes), sum[v]);
+  template <typename Element, int vectors>
+  CONTRACT_INLINE static void exchange(F*) {}
+  template <bool exact, typename Element>
+  CONTRACT_INLINE static void widen_in_registers(const Element* from, F* to, Watch&) {
+    *to = widened(from);
   }
 
   // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.

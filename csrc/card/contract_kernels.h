@@ -9,6 +9,13 @@
 
 namespace openspyre::contract {
 
+// Rows of B as they lie in memory: one stick along n each.
+struct StickRows {
+  const void* first;
+  int64_t stride;  // elements
+  int64_t rows;
+};
+
 // Rows of A in fp32, `a_pitch` apart, times panels of B, added to the running sums.
 // B: panel p is [k][panel_columns]. Sums: panel p is [sums_rows][panel_columns]; the block starts at the given pointer.
 struct Block {
@@ -20,15 +27,22 @@ struct Block {
   int64_t k;
   float* sums;
   int64_t sums_rows;
-  bool first;  // the sums start at +0 instead of their stored value
+  bool first;               // the sums start at +0 instead of their stored value
+  const char* ahead;        // rows of B that come next, brought near meanwhile
+  int64_t ahead_row_bytes;  // from one to the next
+  int64_t ahead_rows;
 };
 
-// Rows of B as they lie in memory: one stick along n each, `stride` apart.
-struct StickRows {
-  const void* first;
-  int64_t stride;  // elements
+// Few rows of A times the sticks of B: B is widened in registers, on the way to the products.
+struct StreamBlock {
+  const float* a;
+  int64_t a_pitch;
   int64_t rows;
-  const void* ahead;  // what will be read next, to be fetched meanwhile; may be null
+  StickRows b;
+  const void* ahead;  // where the next such rows start, brought near meanwhile
+  int64_t columns;    // of the stick
+  float* sums;        // panels of [rows][panel_columns]
+  bool first;
 };
 
 // What depends on the format of A and B.
@@ -36,9 +50,7 @@ struct OperandKernels {
   void (*widen)(const void* source, float* target, int64_t count);
   // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns].
   void (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
-  // One row of A times the whole stick of each row of B: sums[n] = fma(a[k], b[k][n], sums[n]).
-  // False, with the sums unchanged, if B holds a code this loop does not treat: then panels are the way.
-  bool (*stream)(const float* a, const StickRows& source, float* sums, bool first);
+  void (*stream)(const StreamBlock& block);
 };
 
 // Sums of one panel rounded to C: row i of the panel goes to c + c_row[i], `columns` lanes of it.

@@ -133,7 +133,11 @@ TEST(blocking_does_not_change_a_bit) {
       const std::vector<std::byte> expected = Definition(problem).result();
       const contract::Plan plan = contract::plan(problem.step, whole(problem.step));
       const int64_t columns = 64 * random.between(1, 5), rows = random.between(1, plan.m);
-      const contract::Blocking blocking = {rows, columns, random.between(1, plan.k), random.between(1, rows),
+      const contract::Blocking blocking = {random.chance(0.5),
+                                           rows,
+                                           columns,
+                                           random.between(1, plan.k),
+                                           random.between(1, rows),
                                            64 * random.between(1, columns / 64)};
       contract::run(plan, problem.memory[0].data(), problem.memory[1].data(), problem.memory[2].data(), isas().back(),
                     blocking);
