@@ -220,6 +220,11 @@ PYBIND11_MODULE(_torch, m) {
       py::call_guard<py::gil_scoped_release>());
 
   m.def("register_eager", &register_eager);
+  m.def(
+      "launch_program",
+      [](uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
+         size_t pool_bytes) { translated([&] { launch_program(program, tensors, inputs, scalars, pool_bytes); }); },
+      py::call_guard<py::gil_scoped_release>());
   m.def("eager_counts", [] {
     const EagerCounts counts = eager_counts();
     return py::make_tuple(counts.launches, counts.compilations, counts.programs);

@@ -247,6 +247,17 @@ void check_overlap(const CallPlan& plan, const CallReader& call) {
   }
 }
 
+// What an operator returns beyond its results serves backward formulas we do not have: absent tensors and zeros.
+void push_absent_returns(const c10::FunctionSchema& schema, size_t from, torch::jit::Stack& stack) {
+  for (size_t i = from; i < schema.returns().size(); ++i) {
+    if (schema.returns()[i].type()->kind() == c10::TypeKind::TensorType) {
+      stack.emplace_back(at::Tensor());
+    } else {
+      stack.emplace_back(int64_t{0});
+    }
+  }
+}
+
 void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp& op) {
   const c10::FunctionSchema& schema = handle.schema();
   const size_t arguments = schema.arguments().size();
@@ -274,6 +285,7 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
   if (!done) return fallback(handle, stack);
   stack->erase(stack->end() - static_cast<int64_t>(arguments), stack->end());
   for (at::Tensor& result : results) stack->emplace_back(std::move(result));
+  push_absent_returns(schema, results.size(), *stack);
 }
 
 struct EagerKernel final : c10::OperatorKernel {
@@ -302,6 +314,27 @@ bool register_eager(const std::string& name, const std::vector<std::string>& dyn
   op_table().by_name[name] = op.get();
   op_table().ops.push_back(std::move(op));
   return true;
+}
+
+void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
+                    size_t pool_bytes) {
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->program = openspyre::published(program);
+  openspyre::Stream& stream = current_stream(tensors.at(0).device().index());
+  Launch work{loaded, &stream.card(), {}, {}, {}, {}};
+  for (const at::Tensor& tensor : tensors) {
+    const BufferRecord& record = record_of(tensor);
+    work.addresses.push_back(record.block ? record.block->address : 0);
+  }
+  openspyre::Block* pool = pool_bytes > 0 ? work.card->allocate(pool_bytes, stream.id()) : nullptr;
+  if (pool) work.addresses.push_back(pool->address);
+  work.offsets.resize(work.addresses.size());
+  work.host_offsets.resize(work.addresses.size());
+  work.scalars.append(scalars.begin(), scalars.end());
+  const openspyre::Ticket ticket = stream.submit(loaded->program->program().name.c_str(), std::move(work));
+  if (pool) pool->card->free(pool);
+  for (size_t i = inputs; i < tensors.size(); ++i) record_of(tensors[i]).written_by(stream, ticket);
+  launches.fetch_add(1, std::memory_order_relaxed);
 }
 
 EagerCounts eager_counts() {

@@ -50,6 +50,10 @@ CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, siz
 // `dynamic` names the schema arguments that are launch scalars rather than part of the key. False if aten has no such overload.
 bool register_eager(const std::string& op, const std::vector<std::string>& dynamic);
 
+// Launches a program on the current stream: one tensor per symbol, the outputs behind the inputs.
+void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
+                    size_t pool_bytes);
+
 struct EagerCounts {
   int64_t launches = 0, compilations = 0, programs = 0;
 };

@@ -152,4 +152,9 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Scheduling":
+        # Inductor looks here for a backend it does not know yet. We register ours, with all its options, and stay without the name.
+        from torch_spyre.inductor import backend
+
+        backend.register()
     raise AttributeError(f"torch.spyre has no attribute {name!r}")

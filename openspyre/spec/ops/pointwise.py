@@ -116,6 +116,7 @@ def _integer_only(whole: object, real: str) -> object:
 
 
 ARITHMETIC = (
+    _row("identity", "x, converted to the result's type", lambda x: x, documented=True, aten=(), inductor=()),
     _row("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
     _row("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
     _row("add_scaled", "a + alpha * b", lambda a, b, alpha: a + alpha * b, operands=2, scalars=("alpha",), aten=("add",), inductor=()),

@@ -1,0 +1,40 @@
+// Which way torch takes for scaled_dot_product_attention on the card: one program of its own where no gradient is asked for,
+// torch's composition of matrix products and softmax otherwise.
+#include <ATen/Context.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/native/DispatchStub.h>
+#include <ATen/native/transformers/attention.h>
+
+#include <algorithm>
+
+namespace at::native {
+namespace {
+
+bool is_plain(const Tensor& tensor) {
+  const ScalarType dtype = tensor.scalar_type();
+  const bool known = dtype == kHalf || dtype == kBFloat16 || dtype == kFloat;
+  return known && !tensor.is_nested() && tensor.numel() > 0 && (tensor.dim() == 3 || tensor.dim() == 4);
+}
+
+int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+                         double dropout, bool is_causal, std::optional<double>, bool) {
+  const bool masked = mask.has_value() && mask->defined();
+  const auto needs_gradient = [](const Tensor& tensor) { return tensor.requires_grad(); };
+  const Tensor* operands[] = {&query, &key, &value};
+  const bool learns = GradMode::is_enabled() &&
+                      (std::any_of(std::begin(operands), std::end(operands), [&](auto* t) { return needs_gradient(*t); }) ||
+                       (masked && needs_gradient(*mask)));
+  const bool plain = std::all_of(std::begin(operands), std::end(operands), [](auto* t) { return is_plain(*t); }) &&
+                     query.dim() == key.dim() && query.dim() == value.dim() &&
+                     (!masked || (mask->device() == query.device() && !is_causal));
+  const bool ours = globalContext().userEnabledOverrideableSDP() && plain && !learns && dropout == 0.0;
+  return static_cast<int64_t>(ours ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+}
+
+}  // namespace
+
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &choose_attention)
+
+}  // namespace at::native

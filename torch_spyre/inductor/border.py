@@ -1,0 +1,19 @@
+"""The border to Inductor: every name of its that we use, resolved through the seams' table and nowhere else."""
+
+from torch_spyre.torch_seams import resolve
+
+ir = resolve("torch._inductor.ir")
+V = resolve("torch._inductor.virtualized.V")
+DefaultHandler = resolve("torch._inductor.ops_handler.DefaultHandler")
+IndexPropagation = resolve("torch._inductor.index_propagation.IndexPropagation")
+index_vars_squeeze = resolve("torch._inductor.dependencies.index_vars_squeeze")
+PythonWrapperCodegen = resolve("torch._inductor.codegen.wrapper.PythonWrapperCodegen")
+SubgraphPythonWrapperCodegen = resolve("torch._inductor.codegen.wrapper.SubgraphPythonWrapperCodegen")
+BaseScheduling = resolve("torch._inductor.scheduler.BaseScheduling")
+BackendFeature = resolve("torch._inductor.codegen.common.BackendFeature")
+DeviceOpOverrides = resolve("torch._inductor.codegen.common.DeviceOpOverrides")
+register_backend_for_device = resolve("torch._inductor.codegen.common.register_backend_for_device")
+register_device_op_overrides = resolve("torch._inductor.codegen.common.register_device_op_overrides")
+CustomGraphModulePass = resolve("torch._inductor.custom_graph_pass.CustomGraphModulePass")
+register_interface_for_device = resolve("torch._dynamo.device_interface.register_interface_for_device")
+OrderedSet = resolve("torch.utils._ordered_set.OrderedSet")
