@@ -59,8 +59,13 @@ RegisterType folded_type(Combine combine, RegisterType type) {
   return type == RegisterType::Any ? RegisterType::Float : type;
 }
 
-Folding::Folding(Combine combine, RegisterType type, const LaneBlock& lane, const VectorKernels& kernels)
-    : combine_(combine), type_(folded_type(combine, type)), lanes_(lane.lanes), over_lanes_(lane.reduced) {
+Folding::Folding(Combine combine, RegisterType type, const LaneBlock& lane, const VectorKernels& kernels,
+                 int64_t lane_step)
+    : combine_(combine),
+      type_(folded_type(combine, type)),
+      lanes_(lane.lanes),
+      lane_step_(lane_step),
+      over_lanes_(lane.reduced) {
   const bool ints = type == RegisterType::Int;
   const auto fold = static_cast<size_t>(fold_of(combine, type_));
   arg_ = is_arg(combine);
@@ -92,7 +97,8 @@ void Folding::take(Accumulators acc, Lane* x, int64_t points, int64_t blocks, in
     for (int64_t lane = 0; lane < lanes_;) {
       const int64_t at = (first_block * lanes_ + lane) % kFoldLanes, n = std::min(kFoldLanes - at, lanes_ - lane);
       const int here = static_cast<int>(std::clamp<int64_t>(valid - lane, 0, n));
-      take_block({mine.value + at, arg_ ? mine.index + at : nullptr}, lanes + lane, n, position + lane, here);
+      take_block({mine.value + at, arg_ ? mine.index + at : nullptr}, lanes + lane, n, position + lane * lane_step_,
+                 here);
       lane += n;
     }
   }
@@ -108,7 +114,7 @@ void Folding::take_block(Accumulators acc, Lane* x, int64_t lanes, int64_t posit
   std::array<Lane, kFoldLanes> value, index;
   std::copy(acc.value + valid, acc.value + lanes, value.begin());
   std::copy(acc.index + valid, acc.index + lanes, index.begin());
-  arg_kernel_(acc.value, acc.index, x, static_cast<int32_t>(position), 1, lanes);
+  arg_kernel_(acc.value, acc.index, x, static_cast<int32_t>(position), static_cast<int32_t>(lane_step_), lanes);
   std::copy(value.begin(), value.begin() + (lanes - valid), acc.value + valid);
   std::copy(index.begin(), index.begin() + (lanes - valid), acc.index + valid);
 }

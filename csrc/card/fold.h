@@ -24,7 +24,9 @@ struct Accumulators {
 class Folding {
  public:
   Folding() = default;
-  Folding(Combine combine, RegisterType type, const LaneBlock& lane, const VectorKernels& kernels);
+  // `lane_step` is how far apart in the reduced space two lanes are (arg reductions).
+  Folding(Combine combine, RegisterType type, const LaneBlock& lane, const VectorKernels& kernels,
+          int64_t lane_step = 1);
 
   int64_t lanes_per_block() const { return over_lanes_ ? kFoldLanes : lanes_; }  // accumulators
   bool over_lanes() const { return over_lanes_; }
@@ -49,7 +51,7 @@ class Folding {
 
   Combine combine_ = Combine::Sum;
   RegisterType type_ = RegisterType::Float;
-  int64_t lanes_ = 64;
+  int64_t lanes_ = 64, lane_step_ = 1;
   bool over_lanes_ = false, arg_ = false;
   Lane identity_ = 0;
   MapKernel to_truth_ = nullptr;

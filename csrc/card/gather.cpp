@@ -22,35 +22,22 @@ class IndexedStep : public PreparedStep {
     is_copy_ = code_.operations.empty() && step.inputs[0].element == step.outputs[0].element;
   }
 
-  void run(const StepArguments& arguments, CoreRange cores) const override {
-    const TaskSplit split(cores.count, splittable() ? parts_.points() : 1, chunk_blocks(step_),
-                          step_.lane.lanes * (splittable() ? 1 : parts_.points()));
-    split.run([&](int core, int64_t first, int64_t last) {
-      if (!splittable()) last = parts_.points();
-      set_constants(code_, RegisterFile::mine().slots());
-      parts_.each(step_, cores.first + core, first, last,
-                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                    NestWalk walk(nest, base, begin);
-                    for (int64_t left = end - begin; left > 0; left -= chunk_blocks(step_)) {
-                      const int blocks = static_cast<int>(std::min<int64_t>(chunk_blocks(step_), left));
-                      ChunkOffsets offsets;
-                      walk.next(blocks, 3, offsets);
-                      run_chunk(arguments, offsets, blocks, valid);
-                    }
-                  });
-    });
+ protected:
+  std::vector<int> all_loops() const {
+    std::vector<int> loops(step_.loops.size());
+    std::iota(loops.begin(), loops.end(), 0);
+    return loops;
   }
 
- protected:
-  virtual bool splittable() const = 0;  // points are independent
-  virtual void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const = 0;
-
-  void walk_by(size_t stream) {
-    std::vector<int> order(step_.loops.size());
-    std::iota(order.begin(), order.end(), 0);
-    const std::vector<StreamOffsets> strides = stream_strides(step_);
-    if (splittable()) sort_by_stride(strides, stream, order);
-    parts_ = BoxParts(step_, strides, order);
+  // Calls body(offsets, blocks) for chunks of the walk's points.
+  template <typename Body>
+  void each_chunk(NestWalk walk, int64_t points, int streams, Body&& body) const {
+    for (; points > 0; points -= chunk_blocks(step_)) {
+      const int blocks = static_cast<int>(std::min<int64_t>(chunk_blocks(step_), points));
+      ChunkOffsets offsets;
+      walk.next(blocks, streams, offsets);
+      body(offsets, blocks);
+    }
   }
 
   Lane checked(Lane index) const {
@@ -86,7 +73,6 @@ class IndexedStep : public PreparedStep {
   const VectorKernels& kernels_;
   CompiledCode code_;
   Port values_, index_, store_;
-  BoxParts parts_;
   bool is_copy_ = false;
 };
 
@@ -95,16 +81,30 @@ class GatherStep final : public IndexedStep {
   GatherStep(const Step& step, Isa isa) : IndexedStep(step, isa) {
     per_lane_ = step.inputs[1].kind == OperandKind::Vector;
     stick_ = elems_per_stick(step.inputs[0].element.format);
-    walk_by(2);
+    const std::vector<StreamOffsets> strides = stream_strides(step);
+    std::vector<int> loops = all_loops();
+    sort_by_stride(strides, 2, loops);
+    parts_ = BoxParts(step, strides, loops);
+  }
+
+  void run(const StepArguments& arguments, CoreRange cores) const override {
+    const TaskSplit split(cores.count, parts_.points(), chunk_blocks(step_), step_.lane.lanes);
+    split.run([&](int core, int64_t first, int64_t last) {
+      set_constants(code_, RegisterFile::mine().slots());
+      parts_.each(step_, cores.first + core, first, last,
+                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                    each_chunk(NestWalk(nest, base, begin), end - begin, 3, [&](ChunkOffsets& offsets, int blocks) {
+                      run_chunk(arguments, offsets, blocks, valid);
+                    });
+                  });
+    });
   }
 
  private:
-  bool splittable() const override { return true; }
-
-  void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const override {
+  void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const {
     const Slots& slots = RegisterFile::mine().slots();
     if (per_lane_) {
-      load_lanes(arguments, offsets, blocks, slots[code_.inputs[0]]);
+      load_lanes(arguments, offsets, blocks, valid, slots[code_.inputs[0]]);
     } else {
       add_indices(arguments, offsets, blocks, values_.itemsize, offsets.at[0].data());
       if (is_copy_ && values_.kind == OperandKind::Vector && store_.kind == OperandKind::Vector)
@@ -117,14 +117,14 @@ class GatherStep final : public IndexedStep {
   }
 
   // Every lane has its own index. Without an index_stride it counts elements along the table's sticks.
-  void load_lanes(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target) const {
+  void load_lanes(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, int valid,
+                  Lane* target) const {
     Lane* indices = RegisterFile::mine().slots()[kIndexSlot];
     load_blocks(index_, arguments.inputs[1], offsets.at[1].data(), blocks, indices);
     alignas(64) std::array<std::byte, kChunkLanes * 8> codes;
     const int64_t lanes = int64_t{blocks} * step_.lane.lanes;
     for (int64_t i = 0; i < lanes; ++i) {
-      const bool padding = i % step_.lane.lanes >= step_.lane.extent && step_.lane.block_loop < 0;
-      const int64_t index = padding ? 0 : place(indices[i]);
+      const int64_t index = i % step_.lane.lanes < valid ? place(indices[i]) : 0;
       std::memcpy(
           codes.data() + i * values_.itemsize,
           arguments.inputs[0] + offsets.at[0][static_cast<size_t>(i / step_.lane.lanes)] + index * values_.itemsize,
@@ -142,43 +142,64 @@ class GatherStep final : public IndexedStep {
     return i / stick_ * step_.inputs[0].tile_stride + i % stick_;
   }
 
+  BoxParts parts_;
   bool per_lane_ = false;
   int64_t stick_ = 64;
 };
 
+// Equal indices meet in the order of the loops: a core's points are walked one after the other, by one thread.
 class ScatterStep final : public IndexedStep {
  public:
-  ScatterStep(const Step& step, Isa isa) : IndexedStep(step, isa) {
+  ScatterStep(const Step& step, Isa isa) : IndexedStep(step, isa), strides_(stream_strides(step)) {
     old_ = load_port(step.outputs[0], step.lane.lanes, kernels_);
     const bool ints = register_type(step.outputs[0]) == RegisterType::Int;
     add_ = kernels_.map[static_cast<size_t>(ints ? Op::AddI : Op::Add)];
-    walk_by(0);
+    if (step.lane.block_loop >= 0) strides_[static_cast<size_t>(step.lane.block_loop)][kBlockStream] = 1;
+    nest_ = make_nest(strides_, core_box(step, 0), all_loops());
+    last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
+    tail_ = step.lane.store_padding ? step.lane.lanes : tail_lanes(step);
+  }
+
+  void run(const StepArguments& arguments, CoreRange cores) const override {
+    const int64_t points = nest_.points();
+    const TaskSplit split(cores.count, 1, 1, points * step_.lane.lanes);
+    split.run([&](int core, int64_t, int64_t) {
+      set_constants(code_, RegisterFile::mine().slots());
+      const StreamOffsets base = stream_base(strides_, core_box(step_, cores.first + core));
+      each_chunk(NestWalk(nest_, base, 0), points, kBlockStream + 1,
+                 [&](ChunkOffsets& offsets, int blocks) { run_chunk(arguments, offsets, blocks); });
+    });
   }
 
  private:
-  // Equal indices meet in the order of the loops, whatever the number of threads.
-  bool splittable() const override { return false; }
+  static constexpr int kBlockStream = 3;  // the lane block's number, after values, index and target
 
-  void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks, int valid) const override {
+  void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks) const {
     const Slots& slots = RegisterFile::mine().slots();
     int64_t* to = offsets.at[2].data();
     add_indices(arguments, offsets, blocks, store_.itemsize, to);
-    if (is_copy_ && !step_.accumulate && values_.kind == OperandKind::Vector && store_.kind == OperandKind::Vector)
-      return copy_blocks(arguments.inputs[0], offsets.at[0].data(), arguments.outputs[0], to, blocks, valid);
     load_blocks(values_, arguments.inputs[0], offsets.at[0].data(), blocks, slots[code_.inputs[0]]);
     execute(code_, slots, int64_t{blocks} * step_.lane.lanes);
     Lane* values = slots[code_.results[0]];
     for (int b = 0; b < blocks; ++b) {
       Lane* block = values + b * step_.lane.lanes;
+      const int valid = offsets.at[kBlockStream][static_cast<size_t>(b)] == last_block_ ? tail_ : step_.lane.lanes;
       if (step_.accumulate) {
         Lane* old = slots[kOldSlot];
         load_blocks(old_, arguments.outputs[0], to + b, 1, old);
         add_(block, old, block, block, step_.lane.lanes);
       }
-      store_blocks(store_, block, arguments.outputs[0], to + b, 1, valid);
+      if (is_copy_ && !step_.accumulate && values_.kind == store_.kind && store_.kind == OperandKind::Vector)
+        copy_blocks(arguments.inputs[0], offsets.at[0].data() + b, arguments.outputs[0], to + b, 1, valid);
+      else
+        store_blocks(store_, block, arguments.outputs[0], to + b, 1, valid);
     }
   }
 
+  std::vector<StreamOffsets> strides_;
+  Nest nest_;
+  int64_t last_block_ = 0;
+  int tail_ = 0;
   Port old_;
   MapKernel add_ = nullptr;
 };

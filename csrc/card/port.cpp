@@ -111,7 +111,7 @@ void load_splats(const Port& port, const std::byte* base, const int64_t* offsets
 void load_iota(const Port& port, const int64_t* offsets, int blocks, Lane* target) {
   const auto step = static_cast<Lane>(port.tile_stride);
   for (int i = 0; i < blocks; ++i) {
-    const auto first = static_cast<Lane>(offsets[i]);
+    const auto first = static_cast<Lane>(port.first + offsets[i]);
     for (int lane = 0; lane < port.lanes; ++lane) *target++ = first + static_cast<Lane>(lane) * step;
   }
 }
@@ -148,6 +148,7 @@ Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels) 
     port.kind = operand.kind;
     port.lanes = lanes;
     port.tile_stride = operand.tile_stride;
+    port.first = operand.offset;
     return port;
   }
   Port port = memory_port(operand, lanes);

@@ -27,6 +27,7 @@ struct Port {
   int64_t stick_bytes = 0;
   int64_t tile_stride = 0;  // bytes; values for an Iota
   bool dense = false;       // the whole block is contiguous
+  int64_t first = 0;        // an Iota's value where all offsets are 0
 };
 
 Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels);

@@ -44,7 +44,7 @@ class ReduceStep final : public PreparedStep {
     code_ = compile(step.code, inputs_.registers(), kernels);
     finish_ = compile(step.finish, reduce_finish_registers(step, code_.types[0]), kernels);
     result_is_kept_ = keeps(code_, code_.results[0], inputs_.registers());
-    folding_ = Folding(step.combine, code_.types[0], step.lane, kernels);
+    folding_ = Folding(step.combine, code_.types[0], step.lane, kernels, lane_step());
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const int lanes = step.lane.reduced && step.outputs[i].kind == OperandKind::Splat ? 1 : step.lane.lanes;
       stores_.push_back(store_port(step.outputs[i], finish_.types[i], lanes, kernels));
@@ -85,6 +85,11 @@ class ReduceStep final : public PreparedStep {
       if (code.inputs[i] == slot) return inputs[i].kept;
     return std::any_of(code.constants.begin(), code.constants.end(),
                        [&](const Constant& constant) { return constant.target == slot; });
+  }
+
+  int64_t lane_step() const {
+    if (step_.lane.block_loop < 0) return 1;
+    return strides_[static_cast<size_t>(step_.lane.block_loop)][kPositionStream] / step_.lane.lanes;
   }
 
   static constexpr int kMaxOuterBlocks = 8;  // streams the host's prefetchers can follow

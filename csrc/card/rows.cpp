@@ -169,8 +169,8 @@ class RowsStep final : public PreparedStep {
     const int64_t lanes = int64_t{chunk.points} * chunk.blocks * step_.lane.lanes;
     if (stage.kind == RowStage::Kind::Reduce) {
       Lane* row = row_lanes(stage.rows[0], chunk);
-      const bool kept = stage.rows[0] < step_.inputs.size() && inputs_.registers()[stage.rows[0]].kept;
-      if (kept && chunk.reduce_valid < step_.lane.lanes) row = std::copy_n(row, lanes, spare()) - lanes;
+      // Folding overwrites padding lanes with the identity; the row itself must stay as it is.
+      if (chunk.reduce_valid < step_.lane.lanes) row = std::copy_n(row, lanes, spare()) - lanes;
       return stage.folding.take({RowMemory::mine().accumulator[stage.target], nullptr}, row, chunk.points, chunk.blocks,
                                 chunk.lane_block, 0, chunk.reduce_valid);
     }

@@ -191,8 +191,9 @@ class StepCheck {
   void check_gather() {
     check_index(0);
     require(!step_.accumulate, "a gather cannot accumulate");
-    if (problems_.empty() && step_.inputs[1].kind == OperandKind::Vector)
-      require(step_.inputs[0].kind == OperandKind::Splat, "an index per lane needs a table read as Splat");
+    if (!problems_.empty() || step_.inputs[1].kind != OperandKind::Vector) return;
+    require(step_.inputs[0].kind == OperandKind::Splat, "an index per lane needs a table read as Splat");
+    require(!step_.lane.store_padding, "padding lanes have no index: an index per lane cannot store them");
   }
 
   // Cores must not meet in a target: what chooses the row stays on one core.

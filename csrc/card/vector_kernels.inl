@@ -202,7 +202,7 @@ void fold_lanes(Lane* acc, Lane* total, int64_t rows) {
   }
 }
 
-// --- arg reductions: a NaN beats everything, the first of equals stays ---
+// --- arg reductions: a NaN beats everything, of equals the one with the lowest index stays ---
 struct FloatMax {
   LANE static bool better(uint32_t x, uint32_t best) {
     return as_float(x) > as_float(best) || (is_nan(as_float(x)) && !is_nan(as_float(best)));
@@ -224,7 +224,7 @@ template <typename Order>
 void arg_kernel(Lane* value, Lane* index, const Lane* x, int32_t first, int32_t step, int64_t n) {
   each_lane(n, [=](int64_t i) __attribute__((always_inline)) {
     const uint32_t here = static_cast<uint32_t>(first) + static_cast<uint32_t>(i) * static_cast<uint32_t>(step);
-    const bool taken = index[i] == 0xFFFFFFFFu || Order::better(x[i], value[i]);
+    const bool taken = Order::better(x[i], value[i]) || (!Order::better(value[i], x[i]) && here < index[i]);
     const uint32_t v = taken ? x[i] : value[i], at = taken ? here : index[i];
     value[i] = v;
     index[i] = at;
