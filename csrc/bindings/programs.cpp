@@ -137,6 +137,7 @@ Step step_of(const py::handle& model) {
   step.finish = code_of(model.attr("finish"));
   if (!model.attr("combine").is_none()) step.combine = combine_of(model.attr("combine"));
   for (const py::handle stage : model.attr("stages")) step.stages.push_back(stage_of(stage));
+  step.row_results = field<std::vector<uint8_t>>(model, "row_results");
   if (const py::object contraction = model.attr("contraction"); !contraction.is_none()) {
     step.k_extent = field<int64_t>(contraction, "k_extent");
     step.k_lanes = field<int32_t>(contraction, "k_lanes");

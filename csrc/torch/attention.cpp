@@ -1,5 +1,5 @@
-// Which way torch takes for scaled_dot_product_attention on the card: one program of its own where no gradient is asked for,
-// torch's composition of matrix products and softmax otherwise.
+// Which way torch takes for scaled_dot_product_attention on the card: one program of its own where no gradient is asked
+// for, torch's composition of matrix products and softmax otherwise.
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/core/Tensor.h>
@@ -21,16 +21,14 @@ bool is_plain(const Tensor& tensor) {
 int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
                          double dropout, bool is_causal, std::optional<double>, bool) {
   const bool masked = mask.has_value() && mask->defined();
-  const auto needs_gradient = [](const Tensor& tensor) { return tensor.requires_grad(); };
   const Tensor* operands[] = {&query, &key, &value};
-  const bool learns = GradMode::is_enabled() &&
-                      (std::any_of(std::begin(operands), std::end(operands), [&](auto* t) { return needs_gradient(*t); }) ||
-                       (masked && needs_gradient(*mask)));
+  const bool learns = GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() ||
+                                                 value.requires_grad() || (masked && mask->requires_grad()));
   const bool plain = std::all_of(std::begin(operands), std::end(operands), [](auto* t) { return is_plain(*t); }) &&
                      query.dim() == key.dim() && query.dim() == value.dim() &&
                      (!masked || (mask->device() == query.device() && !is_causal));
   const bool ours = globalContext().userEnabledOverrideableSDP() && plain && !learns && dropout == 0.0;
-  return static_cast<int64_t>(ours ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
+  return static_cast<int64_t>(ours ? SDPBackend::overrideable : SDPBackend::math);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from openspyre.artifact.model import Bundle, Description, Execution
-from openspyre.backend import contract, map_step, reduce, relayout
+from openspyre.backend import contract, map_step, reduce, relayout, rows
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step
 from openspyre.spec.errors import InternalError
@@ -16,6 +16,7 @@ Lowering = Callable[[Description, Step], Step]
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: map_step.lower,
     Kind.REDUCTION: reduce.lower,
+    Kind.ROWS: rows.lower,
     Kind.CONTRACTION: contract.lower,
     Kind.MOVEMENT: relayout.lower,
 }

@@ -113,6 +113,7 @@ class Step:
     finish: Code | None = None
     combine: Combine | None = None
     stages: tuple[RowStage, ...] = ()
+    row_results: tuple[int, ...] = ()  # row register, or 128 + row scalar, of each output
     contraction: Contraction | None = None
     views: tuple[View, ...] = ()  # relayout: source, target
     index_stride: int = 0

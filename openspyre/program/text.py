@@ -71,6 +71,8 @@ def _step_lines(step: Step) -> Iterator[str]:
     for stage in step.stages:
         yield _line("stage", rows=list(stage.rows), target=stage.target, combine=stage.combine)
         yield from _code_lines("code", stage.code)
+    if step.row_results:
+        yield _line("results", rows=list(step.row_results))
     if step.contraction is not None:
         c = step.contraction
         yield _line("contraction", k_extent=c.k_extent, k_lanes=c.k_lanes, b_k_stride=c.b_k_stride)
@@ -155,6 +157,7 @@ def _parse_step(lines: Lines) -> Step:
         code=_parse_code(lines, "code"),
         finish=_parse_code(lines, "finish"),
         stages=tuple(_parse_stages(lines)),
+        row_results=next((line.integers("rows") for line in lines.at_most_one("results")), ()),
         contraction=next((_parse_contraction(line) for line in lines.at_most_one("contraction")), None),
         views=tuple(_parse_view(line) for line in lines.all("view")),
     )

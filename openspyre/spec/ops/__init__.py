@@ -5,7 +5,8 @@ from openspyre.spec.ops.movement import MOVEMENT
 from openspyre.spec.ops.pointwise import POINTWISE
 from openspyre.spec.ops.reduction import REDUCTIONS
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples, Unit
+from openspyre.spec.ops.rows import ROWS
 
-TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *REDUCTIONS, *CONTRACTIONS, *MOVEMENT)}
+TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *REDUCTIONS, *ROWS, *CONTRACTIONS, *MOVEMENT)}
 
 __all__ = ["TABLE", "Fold", "Kind", "Promotion", "Row", "Samples", "Unit"]

@@ -1,0 +1,77 @@
+"""Normalisations: reductions and maps over one row, fp32 in between and rounded once at the end (contract N4).
+
+Hardware's layer norm is three ops (`exx2`, `layernormscale`, `layernormnorm`); the fused rows are extensions of ours.
+A body gets the row it runs along, the operands, and the op's attributes by name.
+"""
+
+from __future__ import annotations
+
+from openspyre.spec.ops.expression import Value, call, to_float
+from openspyre.spec.ops.row import Kind, Row, Samples
+from openspyre.spec.ops.row_expression import Along
+
+
+def _softmax(along: Along, x: Value) -> Value:
+    e = call("exp", to_float(x) - along.max(x))
+    return e / along.sum(e)
+
+
+def _log_softmax(along: Along, x: Value) -> Value:
+    shifted = to_float(x) - along.max(x)
+    return shifted - call("log", along.sum(call("exp", shifted)))
+
+
+def _scaled(x: Value, affine: dict[str, Value]) -> Value:
+    scaled = x * affine["w"] if "w" in affine else x
+    return scaled + affine["b"] if "b" in affine else scaled
+
+
+def _layer_norm(along: Along, x: Value, *given: Value, eps: float, affine: str) -> tuple[Value, Value, Value]:
+    """`affine` names the operands after x: "w" a weight, "b" a bias. Also returns mean and 1 / standard deviation."""
+    x = to_float(x)
+    mean = along.mean(x)
+    centred = x - mean
+    scale = 1.0 / call("sqrt", along.mean(centred * centred) + eps)
+    return _scaled(centred * scale, dict(zip(affine, given, strict=True))), mean, scale
+
+
+def _rms_norm(along: Along, x: Value, *given: Value, eps: float, affine: str) -> tuple[Value, Value]:
+    x = to_float(x)
+    scale = 1.0 / call("sqrt", along.mean(x * x) + eps)
+    return _scaled(x * scale, dict(zip(affine, given, strict=True))), scale
+
+
+def _moments(along: Along, x: Value, *, zero_mean: bool) -> tuple[Value, ...]:
+    """E[x] and E[x^2]; with `zero_mean` the second alone."""
+    square = along.mean(to_float(x) * to_float(x))
+    return (square,) if zero_mean else (along.mean(x), square)
+
+
+def _layer_norm_scale(mean: Value, square: Value, eps: Value) -> Value:
+    return call("rsqrt", square - mean * mean + eps)
+
+
+def _layer_norm_norm(x: Value, mean: Value, scale: Value, weight: Value, bias: Value) -> Value:
+    return (x - mean) * scale * weight + bias
+
+
+def _row(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
+    fields.setdefault("artifact", f"openspyre.{name}")
+    return Row(name=name, kind=Kind.ROWS, summary=summary, body=body, integers=False, ulps=1, **fields)
+
+
+ROWS: tuple[Row, ...] = (
+    _row("softmax", "exp(x - max) / sum of it, along one dim", _softmax, aten=("_softmax", "_softmax.out")),
+    _row("log_softmax", "x - max - log(sum of exp(x - max)), along one dim", _log_softmax,
+         aten=("_log_softmax", "_log_softmax.out")),
+    _row("layer_norm", "(x - mean) / sqrt(variance + eps) * weight + bias, with mean and 1 / sqrt(variance + eps)",
+         _layer_norm, aten=("native_layer_norm",)),
+    _row("rms_norm", "x / sqrt(mean of squares + eps) * weight, with 1 / sqrt(mean of squares + eps)",
+         _rms_norm, aten=("_fused_rms_norm",)),
+    _row("exx2", "mean and mean of squares along a row, both fp32", _moments, artifact="exx2", documented=True),
+    Row("layernormscale", Kind.POINTWISE, "1 / sqrt(mean of squares - mean^2 + eps)", artifact="layernormscale",
+        documented=True, operands=2, scalars=("eps",), constants=("eps",), body=_layer_norm_scale, integers=False, ulps=2,
+        samples=Samples(low=0.0, high=1.0)),
+    Row("layernormnorm", Kind.POINTWISE, "(x - mean) * scale * weight + bias", artifact="layernormnorm", documented=True,
+        operands=5, body=_layer_norm_norm, integers=False),
+)  # fmt: skip
