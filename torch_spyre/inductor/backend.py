@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import torch
@@ -17,19 +18,22 @@ from torch_spyre.inductor.border import (
 from torch_spyre.inductor.wrapper import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
 
 
-class NoGraphCache(CustomGraphModulePass):  # type: ignore[misc, valid-type]
+_PROCESS = secrets.token_hex(16)
+
+
+class OwnGraphCacheKey(CustomGraphModulePass):  # type: ignore[misc, valid-type]
     """Imported programs live in this process only, so Inductor's cache on disk must not serve them to another one."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
         """The graph stays as it is."""
 
     def uuid(self) -> Any:
-        return None
+        return _PROCESS
 
 
 def register() -> None:
     register_interface_for_device(DEVICE_NAME, SpyreInterface)
     register_device_op_overrides(DEVICE_NAME, SpyreOpOverrides())
     register_backend_for_device(
-        DEVICE_NAME, SpyreScheduling, SpyreWrapper, SpyreWrapper, device_custom_pass=NoGraphCache()
+        DEVICE_NAME, SpyreScheduling, SpyreWrapper, SpyreWrapper, device_custom_pass=OwnGraphCacheKey()
     )
