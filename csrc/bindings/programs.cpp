@@ -84,19 +84,22 @@ Operand operand_of(const py::handle& model) {
   operand.offset = field<int64_t>(model, "offset");
   operand.stride = field<std::vector<int64_t>>(model, "strides");
   operand.tile_stride = field<int64_t>(model, "tile_stride");
-  operand.element = {dtype_named(field<std::string>(model, "dtype")), format_named(field<std::string>(model, "data_format"))};
+  operand.element = {dtype_named(field<std::string>(model, "dtype")),
+                     format_named(field<std::string>(model, "data_format"))};
   return operand;
 }
 
 Step::View view_of(const py::handle& model) {
   const py::object layout = model.attr("layout");
-  const Layout tiled{field<std::vector<int64_t>>(layout, "device_size"), field<std::vector<int64_t>>(layout, "stride_map"),
+  const Layout tiled{field<std::vector<int64_t>>(layout, "device_size"),
+                     field<std::vector<int64_t>>(layout, "stride_map"),
                      static_cast<DataFormat>(field<int>(layout, "device_dtype")),
                      static_cast<ElementArrangement>(field<int>(layout, "element_arrangement"))};
   const DType dtype = dtype_named(field<std::string>(model, "dtype"));
   Step::View view;
-  view.shape = intern(field<std::vector<int64_t>>(model, "buffer_size"), field<std::vector<int64_t>>(model, "buffer_stride"),
-                      dtype_named(field<std::string>(model, "buffer_dtype")), tiled);
+  view.shape =
+      intern(field<std::vector<int64_t>>(model, "buffer_size"), field<std::vector<int64_t>>(model, "buffer_stride"),
+             dtype_named(field<std::string>(model, "buffer_dtype")), tiled);
   view.dtype = dtype;
   view.offset = field<int64_t>(model, "offset");
   view.size = field<std::vector<int64_t>>(model, "size");
@@ -126,7 +129,8 @@ RowStage stage_of(const py::handle& model) {
 Step step_of(const py::handle& model) {
   Step step;
   step.name = field<std::string>(model, "name");
-  step.kind = by_name<StepKind>(model.attr("kind"), {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter"});
+  step.kind =
+      by_name<StepKind>(model.attr("kind"), {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter"});
   for (const py::handle loop : model.attr("loops")) {
     step.loops.push_back({field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
   }
@@ -153,7 +157,8 @@ Step step_of(const py::handle& model) {
 uint64_t load(const py::object& model) {
   Program program;
   program.name = field<std::string>(model, "name");
-  program.symbols = static_cast<int32_t>(py::len(model.attr("symbols"))) + (field<int64_t>(model, "pool_bytes") > 0 ? 1 : 0);
+  program.symbols =
+      static_cast<int32_t>(py::len(model.attr("symbols"))) + (field<int64_t>(model, "pool_bytes") > 0 ? 1 : 0);
   program.scalars = static_cast<int32_t>(py::len(model.attr("scalars")));
   for (const py::handle step : model.attr("steps")) program.steps.push_back(step_of(step));
   return publish(prepare(std::move(program)));

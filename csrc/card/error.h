@@ -17,11 +17,13 @@ enum class Fault : uint8_t {
   CardLost,           // the card fell off the bus (fault hook)
   BadFork,            // used in a forked child
   Internal,           // our bug
+  IndexOutOfRange,    // an index tensor points outside its table; IndexError
 };
 
 inline const char* name(Fault kind) {
-  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice", "UnsupportedFormat", "InvalidLayout", "ValueOutOfRange",
-                                   "OutOfMemory",     "CardLost",      "BadFork",           "Internal"};
+  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice",  "UnsupportedFormat", "InvalidLayout",
+                                   "ValueOutOfRange", "OutOfMemory",    "CardLost",          "BadFork",
+                                   "Internal",        "IndexOutOfRange"};
   return names[static_cast<int>(kind)];
 }
 

@@ -34,7 +34,8 @@ constexpr int kDataFormatCount = 19;
 
 enum class ElementArrangement : uint8_t { STANDARD = 0, DL16_TO_FP32 = 1, QFP8CH = 2, EXX2 = 3 };
 
-// What a tensor's elements are to its user. The host stores them in its own encoding of the type, the card in a DataFormat.
+// What a tensor's elements are to its user. The host stores them in its own encoding of the type, the card in a
+// DataFormat.
 enum class DType : uint8_t {
   Bool,
   UInt8,
@@ -53,10 +54,11 @@ constexpr int kDTypeCount = 11;
 constexpr int kStickBytes = 128;
 
 const char* name(DataFormat format);
-const char* name(DType dtype);          // "float16", "int64", ...: torch's spelling without "torch."
-int bits(DataFormat format);            // 0 for INVALID
-int elems_per_stick(DataFormat format); // 128 * 8 / bits; 0 for INVALID
-int device_itemsize(DataFormat format); // bytes; 0 where an element is not a whole number of bytes (no tensor can have such a format)
+const char* name(DType dtype);           // "float16", "int64", ...: torch's spelling without "torch."
+int bits(DataFormat format);             // 0 for INVALID
+int elems_per_stick(DataFormat format);  // 128 * 8 / bits; 0 for INVALID
+int device_itemsize(
+    DataFormat format);  // bytes; 0 where an element is not a whole number of bytes (no tensor can have such a format)
 int host_itemsize(DType dtype);
 DataFormat device_format(DType dtype);  // the default format on the card
 DataFormat host_format(DType dtype);

@@ -25,7 +25,8 @@ struct Layout {
 
 constexpr int kMaxRank = 6;
 
-// The rule of the public documents. dim_order has one entry per host dim, or one more that is -1 (sparse: one value a stick).
+// The rule of the public documents. dim_order has one entry per host dim, or one more that is -1 (sparse: one value a
+// stick).
 Layout tiled_layout(std::span<const int64_t> host_size, std::span<const int64_t> host_stride, DataFormat format,
                     std::span<const int64_t> dim_order, ElementArrangement arrangement = ElementArrangement::STANDARD);
 
@@ -53,7 +54,8 @@ struct Group {
   }
 };
 
-// Everything about a buffer except where it is: immutable and interned, so that equal shapes share one object and one id.
+// Everything about a buffer except where it is: immutable and interned, so that equal shapes share one object and one
+// id.
 class BufferShape {
  public:
   uint64_t id() const { return id_; }
@@ -70,11 +72,13 @@ class BufferShape {
   // Device dims with stride_map 0: each element stands `count` times, `device_stride` elements apart.
   const std::vector<Digit>& replicas() const { return replicas_; }
 
-  // Device element index of a host offset. Throws InvalidArgument for an offset in a gap of the strides or past the end.
+  // Device element index of a host offset. Throws InvalidArgument for an offset in a gap of the strides or past the
+  // end.
   int64_t device_offset(int64_t host_offset) const;
 
  private:
-  friend std::shared_ptr<const BufferShape> intern(std::span<const int64_t>, std::span<const int64_t>, DType, const Layout&);
+  friend std::shared_ptr<const BufferShape> intern(std::span<const int64_t>, std::span<const int64_t>, DType,
+                                                   const Layout&);
   friend struct ShapeTable;
   BufferShape() = default;
   uint64_t id_ = 0;
@@ -89,12 +93,13 @@ class BufferShape {
 
 using ShapePtr = std::shared_ptr<const BufferShape>;
 
-// The shape of a buffer for a host tensor of this size and stride with a given layout. Throws InvalidLayout, naming both, if some
-// element of the tensor has no place in the layout.
-ShapePtr intern(std::span<const int64_t> host_size, std::span<const int64_t> host_stride, DType dtype, const Layout& layout);
+// The shape of a buffer for a host tensor of this size and stride with a given layout. Throws InvalidLayout, naming
+// both, if some element of the tensor has no place in the layout.
+ShapePtr intern(std::span<const int64_t> host_size, std::span<const int64_t> host_stride, DType dtype,
+                const Layout& layout);
 
-// The same with the default layout. Sizes and strides that no layout can tile as they are (overlapping strides, rank above 6)
-// are folded: dense dims are merged, else the buffer is tiled as one flat run of its host elements.
+// The same with the default layout. Sizes and strides that no layout can tile as they are (overlapping strides, rank
+// above 6) are folded: dense dims are merged, else the buffer is tiled as one flat run of its host elements.
 ShapePtr intern_default(std::span<const int64_t> host_size, std::span<const int64_t> host_stride, DType dtype);
 
 // The table is bounded: entries nobody uses are dropped when it grows past its limit. Ids are never used again.

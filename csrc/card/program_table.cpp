@@ -28,7 +28,8 @@ uint64_t publish(std::shared_ptr<const PreparedProgram> program) {
 std::shared_ptr<const PreparedProgram> published(uint64_t id) {
   std::lock_guard lock(table().mutex);
   const auto found = table().programs.find(id);
-  if (found == table().programs.end()) fail(Fault::InvalidArgument, "there is no loaded program number " + std::to_string(id));
+  if (found == table().programs.end())
+    fail(Fault::InvalidArgument, "there is no loaded program number " + std::to_string(id));
   return found->second;
 }
 

@@ -22,7 +22,8 @@ HostView host_view(const at::Tensor& tensor) {
 
 // A CPU tensor over memory that outlives it: a RAW buffer, or the image of a tiled one.
 at::Tensor bytes_of(std::byte* memory, const at::Tensor& like) {
-  return at::from_blob(memory + like.storage_offset(), like.sizes(), like.strides(), at::TensorOptions(c10::ScalarType::Byte));
+  return at::from_blob(memory + like.storage_offset(), like.sizes(), like.strides(),
+                       at::TensorOptions(c10::ScalarType::Byte));
 }
 
 // --- bytes (D4): rare paths, taken by torch.save, torch.load and deepcopy -------------------------------------------
@@ -67,8 +68,8 @@ bool is_whole_storage(const at::Tensor& bytes) {
 bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
   BufferRecord& from = record_of(source);
   const BufferRecord& to = record_of(target);
-  if (!from.shape || to.shape || from.card != to.card || from.host_bytes != to.host_bytes || !is_whole_storage(source) ||
-      !is_whole_storage(target)) {
+  if (!from.shape || to.shape || from.card != to.card || from.host_bytes != to.host_bytes ||
+      !is_whole_storage(source) || !is_whole_storage(target)) {
     return false;
   }
   settle(from);
@@ -78,7 +79,8 @@ bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
   return true;
 }
 
-// --- elements ---------------------------------------------------------------------------------------------------------
+// --- elements
+// ---------------------------------------------------------------------------------------------------------
 
 void run(const char* name, BufferRecord& target, bool wait, openspyre::Task work) {
   openspyre::Stream& stream = current_stream(static_cast<c10::DeviceIndex>(target.card->index()));
@@ -101,8 +103,8 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
       [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); });
 }
 
-// Inside the card the merged NaN/infinity code acts as an infinity (N2); an operator that falls back must see it so too.
-// A read by the host made it a NaN that kept its sign.
+// Inside the card the merged NaN/infinity code acts as an infinity (N2); an operator that falls back must see it so
+// too. A read by the host made it a NaN that kept its sign.
 void restore_infinities(const at::Tensor& host) {
   const uint16_t infinity = host.scalar_type() == c10::ScalarType::Half ? 0x7C00 : 0x7F80;
   auto* code = static_cast<uint16_t*>(host.data_ptr());
@@ -125,8 +127,9 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
   BufferRecord& record = record_of(source);
   if (non_blocking && is_pinned(target.data_ptr())) {
     openspyre::Stream& stream = current_stream(source.device().index());
-    stream.submit("copy device to host",
-                  [from = device_view(source), to = host_view(target), keep = target.storage()] { copy_out(from, to); });
+    stream.submit("copy device to host", [from = device_view(source), to = host_view(target), keep = target.storage()] {
+      copy_out(from, to);
+    });
     return;
   }
   record.wait_for_writer();
@@ -154,8 +157,8 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
   if (target.numel() == 0) return target;
   const bool from_card = source.device().type() == kSpyre, to_card = target.device().type() == kSpyre;
-  TORCH_CHECK((from_card || source.is_cpu()) && (to_card || target.is_cpu()), "cannot copy from ", source.device(), " to ",
-              target.device(), " directly: go over the CPU");
+  TORCH_CHECK((from_card || source.is_cpu()) && (to_card || target.is_cpu()), "cannot copy from ", source.device(),
+              " to ", target.device(), " directly: go over the CPU");
   if (from_card && to_card) {
     if (!source.is_same(target)) device_to_device(source, target);
   } else if (to_card) {

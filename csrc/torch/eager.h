@@ -1,5 +1,5 @@
-// Eager operators: a boxed kernel that finds a compiled program by the call's key and launches it, without Python after the
-// first call of a key (D7).
+// Eager operators: a boxed kernel that finds a compiled program by the call's key and launches it, without Python after
+// the first call of a key (D7).
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -28,7 +28,7 @@ struct ResultPlan {
 // Where a launch scalar comes from.
 struct ScalarPlan {
   enum class Encoding : uint8_t { Float, Sen169, Int };
-  int argument = 0;    // position in the operator's arguments
+  int argument = 0;  // position in the operator's arguments
   Encoding encoding = Encoding::Float;
 };
 
@@ -47,12 +47,13 @@ struct CallPlan {
 // Compiles a call (in Python); defined in bindings.cpp.
 CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, size_t arguments);
 
-// `dynamic` names the schema arguments that are launch scalars rather than part of the key. False if aten has no such overload.
+// `dynamic` names the schema arguments that are launch scalars rather than part of the key. False if aten has no such
+// overload.
 bool register_eager(const std::string& op, const std::vector<std::string>& dynamic);
 
 // Launches a program on the current stream: one tensor per symbol, the outputs behind the inputs.
-void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
-                    size_t pool_bytes);
+void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs,
+                    const std::vector<uint32_t>& scalars, size_t pool_bytes);
 
 struct EagerCounts {
   int64_t launches = 0, compilations = 0, programs = 0;

@@ -56,10 +56,12 @@ at::Generator host_generator(const std::optional<at::Generator>& generator, c10:
   return chosen.device().type() == kSpyre ? chosen.get<SpyreGenerator>()->host : chosen;
 }
 
-// An operator that draws random numbers without taking a generator uses the CPU's default one: lend it our state meanwhile.
+// An operator that draws random numbers without taking a generator uses the CPU's default one: lend it our state
+// meanwhile.
 class LentDefaultGenerator {
  public:
-  explicit LentDefaultGenerator(at::Generator host) : host_(std::move(host)), cpu_(at::detail::getDefaultCPUGenerator()) {
+  explicit LentDefaultGenerator(at::Generator host)
+      : host_(std::move(host)), cpu_(at::detail::getDefaultCPUGenerator()) {
     saved_ = cpu_.get_state();
     cpu_.set_state(host_.get_state());
   }
@@ -143,12 +145,15 @@ const c10::OperatorHandle& operator_named(const char* name) {
   static std::mutex handles_mutex;
   std::lock_guard lock(handles_mutex);
   auto found = handles.find(name);
-  if (found == handles.end()) found = handles.emplace(name, c10::Dispatcher::singleton().findSchemaOrThrow(name, "")).first;
+  if (found == handles.end())
+    found = handles.emplace(name, c10::Dispatcher::singleton().findSchemaOrThrow(name, "")).first;
   return found->second;
 }
 
 // torch routes convolutions of out-of-tree devices to these two; the CPU knows them under their own names.
-void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) { fallback(operator_named("aten::convolution"), stack); }
+void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  fallback(operator_named("aten::convolution"), stack);
+}
 
 void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const size_t first = stack->size() - op.schema().arguments().size();

@@ -21,7 +21,9 @@ uint64_t SpyreGenerator::get_offset() const { return host.get_offset(); }
 uint64_t SpyreGenerator::current_seed() const { return host.current_seed(); }
 uint64_t SpyreGenerator::seed() { return host.seed(); }
 void SpyreGenerator::set_state(const c10::TensorImpl& state) { host.unsafeGetGeneratorImpl()->set_state(state); }
-c10::intrusive_ptr<c10::TensorImpl> SpyreGenerator::get_state() const { return host.unsafeGetGeneratorImpl()->get_state(); }
+c10::intrusive_ptr<c10::TensorImpl> SpyreGenerator::get_state() const {
+  return host.unsafeGetGeneratorImpl()->get_state();
+}
 
 SpyreGenerator* SpyreGenerator::clone_impl() const {
   auto* copy = new SpyreGenerator(device().index());

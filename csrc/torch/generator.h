@@ -1,4 +1,5 @@
-// Random numbers: a spyre generator drives a CPU generator of its own, which the fallbacks of random operators are given.
+// Random numbers: a spyre generator drives a CPU generator of its own, which the fallbacks of random operators are
+// given.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -25,7 +26,7 @@ struct SpyreGenerator final : c10::GeneratorImpl {
 };
 
 const at::Generator& default_generator(c10::DeviceIndex index);  // made on first use
-void set_initial_seed(uint64_t seed);  // for default generators that do not exist yet
+void set_initial_seed(uint64_t seed);                            // for default generators that do not exist yet
 at::Generator new_generator(c10::DeviceIndex index);
 
 }  // namespace torch_spyre

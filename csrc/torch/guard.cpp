@@ -74,7 +74,8 @@ struct SpyreGuard final : c10::impl::DeviceGuardImplInterface {
     translated([&] { card_of(resolve(c10::Device(kSpyre, index))).synchronize(); });
   }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     translated([&] {
       openspyre::Stream& target = stream_of(stream);
       if (!*event) *event = new openspyre::Event(flag == c10::EventFlag::BACKEND_DEFAULT);
@@ -93,7 +94,8 @@ struct SpyreGuard final : c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     return translated([&] {
       if (!start || !end) {
-        openspyre::fail(openspyre::Fault::InvalidArgument, "both events must be recorded before elapsed_time is asked for");
+        openspyre::fail(openspyre::Fault::InvalidArgument,
+                        "both events must be recorded before elapsed_time is asked for");
       }
       return event_of(start)->elapsed_ms(*event_of(end));
     });

@@ -30,7 +30,8 @@ using Block = at::HostBlock<c10::Stream>;
 struct SpyreHostAllocatorImpl final : at::CachingHostAllocatorImpl<c10::Stream, Event> {
   void allocate_host_memory(size_t bytes, void** pointer) override {
     *pointer = std::aligned_alloc(kPageBytes, (bytes + kPageBytes - 1) / kPageBytes * kPageBytes);
-    TORCH_CHECK_WITH(OutOfMemoryError, *pointer, "the host has no memory left for a pinned buffer of ", bytes, " bytes");
+    TORCH_CHECK_WITH(OutOfMemoryError, *pointer, "the host has no memory left for a pinned buffer of ", bytes,
+                     " bytes");
     std::unique_lock lock(pinned().mutex);
     pinned().ranges[reinterpret_cast<uintptr_t>(*pointer)] = bytes;
   }

@@ -1,5 +1,5 @@
-// Host memory for asynchronous copies. The software card reads any host page, so "pinned" means: known to us, cached, and
-// kept until the streams that use it are done.
+// Host memory for asynchronous copies. The software card reads any host page, so "pinned" means: known to us, cached,
+// and kept until the streams that use it are done.
 #pragma once
 
 namespace torch_spyre {

@@ -51,7 +51,9 @@ void run_on_stream(const char* name, BufferRecord& target, Work work) {
 
 }  // namespace
 
-c10::DataPtr new_raw(size_t host_bytes, c10::DeviceIndex index) { return adopt(new_record(host_bytes, host_bytes, index)); }
+c10::DataPtr new_raw(size_t host_bytes, c10::DeviceIndex index) {
+  return adopt(new_record(host_bytes, host_bytes, index));
+}
 
 c10::Storage new_storage(openspyre::ShapePtr shape, c10::DeviceIndex index) {
   const size_t host_bytes = shape->host_elements() * openspyre::host_itemsize(shape->dtype());
@@ -71,7 +73,8 @@ at::Tensor new_tensor(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarT
 
 BufferRecord& record_of(const c10::DataPtr& pointer) {
   if (pointer.get_deleter() != &delete_record) {
-    fail(Fault::Internal, "a storage on spyre has no buffer record: it was made by something else than the spyre allocator");
+    fail(Fault::Internal,
+         "a storage on spyre has no buffer record: it was made by something else than the spyre allocator");
   }
   return *static_cast<BufferRecord*>(pointer.get_context());
 }
@@ -91,7 +94,8 @@ void replace(const c10::Storage& storage, c10::DataPtr fresh) {
   storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(fresh));
 }
 
-void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset) {
+void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef size, at::IntArrayRef stride,
+                int64_t offset) {
   BufferRecord& raw = record_of(storage.data_ptr());
   const openspyre::DType dtype = dtype_of(type);
   const auto elements = static_cast<int64_t>(raw.host_bytes / openspyre::host_itemsize(dtype));
@@ -105,13 +109,15 @@ void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayR
   tiled.host_bytes = raw.host_bytes;
   raw.wait_for_writer();
   if (tiled.block) {
-    run_on_stream("tile a storage", tiled, [shape, from = raw.memory(), to = tiled.memory()] { write_image(*shape, to, from); });
+    run_on_stream("tile a storage", tiled,
+                  [shape, from = raw.memory(), to = tiled.memory()] { write_image(*shape, to, from); });
   }
   replace(storage, std::move(fresh));
 }
 
 void retile(const at::Tensor& tensor, const openspyre::Layout& layout) {
-  if (access_of(tensor) != Access::Tiled) fail(Fault::InvalidLayout, "only a typed tensor can be given a layout, not raw bytes");
+  if (access_of(tensor) != Access::Tiled)
+    fail(Fault::InvalidLayout, "only a typed tensor can be given a layout, not raw bytes");
   BufferRecord& before = record_of(tensor);
   const openspyre::ShapePtr old = before.shape;
   openspyre::ShapePtr shape = openspyre::intern(old->host_size(), old->host_stride(), old->dtype(), layout);
@@ -135,11 +141,14 @@ bool bits_agree(openspyre::DType a, openspyre::DType b) {
   const auto family = [](DType type) {
     switch (type) {
       case DType::Float32:
-      case DType::Int32: return 4;
+      case DType::Int32:
+        return 4;
       case DType::Int8:
       case DType::Float8E4M3FN:
-      case DType::Float8E5M2FNUZ: return 1;
-      default: return 0;
+      case DType::Float8E5M2FNUZ:
+        return 1;
+      default:
+        return 0;
     }
   };
   return a == b || (family(a) != 0 && family(a) == family(b));
@@ -163,8 +172,8 @@ Access access_of(const at::Tensor& tensor) {
 
 openspyre::DeviceView device_view(const at::Tensor& tensor) {
   const BufferRecord& record = record_of(tensor);
-  return {record.shape,         record.memory(),        dtype_of(tensor.scalar_type()),
-          tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec()};
+  return {record.shape,         record.memory(),       dtype_of(tensor.scalar_type()), tensor.storage_offset(),
+          tensor.sizes().vec(), tensor.strides().vec()};
 }
 
 }  // namespace torch_spyre

@@ -1,5 +1,5 @@
-// The buffer record (D1): what a storage on the card is. It hangs on the storage's DataPtr, so every view, alias and plain
-// TensorImpl that torch makes over that storage finds it; there is nothing to copy and nothing to lose.
+// The buffer record (D1): what a storage on the card is. It hangs on the storage's DataPtr, so every view, alias and
+// plain TensorImpl that torch makes over that storage finds it; there is nothing to copy and nothing to lose.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -56,7 +56,8 @@ void use_on_stream(const c10::DataPtr& pointer, const c10::Stream& stream);
 void replace(const c10::Storage& storage, c10::DataPtr fresh);
 
 // A RAW buffer gets its tiles: as `size` and `stride` if they cover it densely, else as one flat run. Contents stay.
-void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef size, at::IntArrayRef stride, int64_t offset);
+void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef size, at::IntArrayRef stride,
+                int64_t offset);
 
 // Moves the contents into another layout (set_spyre_tensor_layout).
 void retile(const at::Tensor& tensor, const openspyre::Layout& layout);

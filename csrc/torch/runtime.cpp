@@ -19,10 +19,10 @@ thread_local c10::DeviceIndex thread_device = -1;  // -1: never chosen in this t
 thread_local std::array<int64_t, kMaxCards> thread_stream{};
 
 [[noreturn]] void no_such_device(int index) {
-  fail(Fault::InvalidDevice, "there is no device spyre:" + std::to_string(index) + ": " +
-                                 std::to_string(device_count()) +
-                                 " card(s) visible, numbered from 0; OPENSPYRE_CARDS sets how many the host has (1 to 8), "
-                                 "SPYRE_DEVICES and AIU_WORLD_SIZE may hide some, LOCAL_RANK chooses the one a process starts with");
+  fail(Fault::InvalidDevice,
+       "there is no device spyre:" + std::to_string(index) + ": " + std::to_string(device_count()) +
+           " card(s) visible, numbered from 0; OPENSPYRE_CARDS sets how many the host has (1 to 8), "
+           "SPYRE_DEVICES and AIU_WORLD_SIZE may hide some, LOCAL_RANK chooses the one a process starts with");
 }
 
 }  // namespace
@@ -63,7 +63,9 @@ c10::Stream exchange_stream(c10::Stream stream) {
   return c10::Stream(c10::Stream::UNSAFE, stream.device(), before);
 }
 
-openspyre::Stream& stream_of(const c10::Stream& stream) { return card_of(resolve(stream.device())).stream(stream.id()); }
+openspyre::Stream& stream_of(const c10::Stream& stream) {
+  return card_of(resolve(stream.device())).stream(stream.id());
+}
 
 c10::Stream as_torch(openspyre::Stream& stream) {
   const auto index = static_cast<c10::DeviceIndex>(stream.card().index());
@@ -71,10 +73,19 @@ c10::Stream as_torch(openspyre::Stream& stream) {
 }
 
 namespace {
-constexpr c10::ScalarType kScalarTypes[openspyre::kDTypeCount] = {  // in the order of openspyre::DType
-    c10::ScalarType::Bool,  c10::ScalarType::Byte,     c10::ScalarType::Char,  c10::ScalarType::Short,
-    c10::ScalarType::Int,   c10::ScalarType::Long,     c10::ScalarType::Half,  c10::ScalarType::BFloat16,
-    c10::ScalarType::Float, c10::ScalarType::Float8_e4m3fn, c10::ScalarType::Float8_e5m2fnuz,
+constexpr c10::ScalarType kScalarTypes[openspyre::kDTypeCount] = {
+    // in the order of openspyre::DType
+    c10::ScalarType::Bool,
+    c10::ScalarType::Byte,
+    c10::ScalarType::Char,
+    c10::ScalarType::Short,
+    c10::ScalarType::Int,
+    c10::ScalarType::Long,
+    c10::ScalarType::Half,
+    c10::ScalarType::BFloat16,
+    c10::ScalarType::Float,
+    c10::ScalarType::Float8_e4m3fn,
+    c10::ScalarType::Float8_e5m2fnuz,
 };
 
 std::optional<openspyre::DType> find_dtype(c10::ScalarType type) {
@@ -90,10 +101,10 @@ bool is_supported(c10::ScalarType type) { return find_dtype(type).has_value(); }
 
 openspyre::DType dtype_of(c10::ScalarType type) {
   if (const auto dtype = find_dtype(type)) return *dtype;
-  fail(Fault::UnsupportedFormat,
-       std::string("Spyre backend does not support dtype ") + c10::toString(type) +
-           ": the card holds bool, uint8, int8, int16, int32, int64 (as int32), float16, bfloat16, float32, float8_e4m3fn and "
-           "float8_e5m2fnuz; convert first, for example x.to(torch.float32)");
+  fail(Fault::UnsupportedFormat, std::string("Spyre backend does not support dtype ") + c10::toString(type) +
+                                     ": the card holds bool, uint8, int8, int16, int32, int64 (as int32), float16, "
+                                     "bfloat16, float32, float8_e4m3fn and "
+                                     "float8_e5m2fnuz; convert first, for example x.to(torch.float32)");
 }
 
 }  // namespace torch_spyre

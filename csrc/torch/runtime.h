@@ -21,7 +21,7 @@ void ensure_configured();
 int device_count();
 c10::DeviceIndex current_device();
 void set_current_device(c10::DeviceIndex index);
-void set_default_device(c10::DeviceIndex index);  // where a thread starts: LOCAL_RANK
+void set_default_device(c10::DeviceIndex index);              // where a thread starts: LOCAL_RANK
 c10::DeviceIndex resolve(std::optional<c10::Device> device);  // checked; the current device if none is named
 
 openspyre::Card& card_of(c10::DeviceIndex index);

@@ -30,8 +30,9 @@ at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std
   const c10::ScalarType type = checked(dtype, layout, pin_memory);
   const c10::MemoryFormat format = memory_format.value_or(c10::MemoryFormat::Contiguous);
   TORCH_CHECK_NOT_IMPLEMENTED(
-      format == c10::MemoryFormat::Contiguous || format == c10::MemoryFormat::Preserve, "spyre has no memory format ", format,
-      " for a tensor of size ", size, ": its layouts are tiled; choose one with device_layout=torch.spyre.SpyreTensorLayout(...)");
+      format == c10::MemoryFormat::Contiguous || format == c10::MemoryFormat::Preserve, "spyre has no memory format ",
+      format, " for a tensor of size ", size,
+      ": its layouts are tiled; choose one with device_layout=torch.spyre.SpyreTensorLayout(...)");
   at::detail::check_size_nonnegative(size);
   c10::SmallVector<int64_t, 8> stride(size.size());
   int64_t step = 1;
@@ -46,22 +47,24 @@ at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std
 }  // namespace
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
-                         std::optional<c10::Layout> layout, std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+                         std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                         std::optional<bool> pin_memory) {
   const c10::ScalarType type = checked(dtype, layout, pin_memory);
   at::native::checkAsStridedArgs<int64_t>(size, stride, 0);
   at::detail::check_size_nonnegative(size);
   return new_tensor(size, stride, type, openspyre::intern_default(size, stride, dtype_of(type)), resolve(device));
 }
 
-at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType dtype, const openspyre::Layout& layout,
-                             std::optional<c10::Device> device) {
+at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType dtype,
+                             const openspyre::Layout& layout, std::optional<c10::Device> device) {
   at::detail::check_size_nonnegative(size);
   return new_tensor(size, stride, dtype, openspyre::intern(size, stride, dtype_of(dtype), layout), resolve(device));
 }
 
 namespace {
 
-at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride, std::optional<int64_t> offset) {
+at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride,
+                      std::optional<int64_t> offset) {
   return at::native::as_strided_tensorimpl(self, size, stride, offset);
 }
 
@@ -70,16 +73,17 @@ at::Tensor view_dtype(const at::Tensor& self, c10::ScalarType type) {
   access_of(self);  // a RAW buffer becomes typed, so that the check below means something
   at::Tensor other = at::native::view(self, self.sizes());
   if (static_cast<size_t>(self.element_size()) != c10::elementSize(type)) {
-    fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) + " to " +
-                                       c10::toString(type) +
-                                       ": the element sizes differ and a stick would hold another number of elements; go over the "
-                                       "CPU: x.cpu().view(dtype).to('spyre')");
+    fail(Fault::UnsupportedFormat,
+         std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) + " to " + c10::toString(type) +
+             ": the element sizes differ and a stick would hold another number of elements; go over the "
+             "CPU: x.cpu().view(dtype).to('spyre')");
   }
   other.unsafeGetTensorImpl()->set_storage_and_dtype(other.storage(), c10::scalarTypeToTypeMeta(type));
   if (access_of(other) != Access::Tiled) {
-    fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) + " to " +
-                                       c10::toString(type) + ": the card stores the two differently; go over the CPU: "
-                                                             "x.cpu().view(dtype).to('spyre')");
+    fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) +
+                                       " to " + c10::toString(type) +
+                                       ": the card stores the two differently; go over the CPU: "
+                                       "x.cpu().view(dtype).to('spyre')");
   }
   return other;
 }
@@ -101,7 +105,8 @@ int64_t bytes_needed(const at::Tensor& self) {
       at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.element_size(), self.storage_offset()));
 }
 
-at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                        at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
   set_geometry(self, size, stride.data() ? std::optional(stride) : std::nullopt, offset);
   const int64_t needed = bytes_needed(self);
@@ -121,7 +126,8 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 at::Tensor& set_nothing(at::Tensor& self) {
   const int64_t size[] = {0}, stride[] = {1};
-  at::Storage storage = new_storage(openspyre::intern_default(size, stride, dtype_of(self.scalar_type())), self.device().index());
+  at::Storage storage =
+      new_storage(openspyre::intern_default(size, stride, dtype_of(self.scalar_type())), self.device().index());
   return set_storage(self, std::move(storage), 0, {0}, {});
 }
 
@@ -138,8 +144,8 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::opti
   try {
     if (self.storage_offset() == 0 && self.storage().nbytes() == 0) {
       // Nothing to keep: the usual out= case gets the layout of its new shape.
-      const at::Storage fresh =
-          new_storage(openspyre::intern_default(size, self.strides(), dtype_of(self.scalar_type())), self.device().index());
+      const at::Storage fresh = new_storage(
+          openspyre::intern_default(size, self.strides(), dtype_of(self.scalar_type())), self.device().index());
       c10::StorageImpl* storage = self.storage().unsafeGetStorageImpl();
       storage->set_data_ptr_noswap(fresh.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, self.device())));
       storage->set_nbytes(needed);

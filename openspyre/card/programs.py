@@ -19,7 +19,9 @@ class LoadedProgram:
         self.program = program
         self.number: int = _card.load_program(program)
 
-    def run(self, buffers: Mapping[str, _card.Buffer], scalars: Mapping[str, int | float] | None = None, card: int = 0) -> None:
+    def run(
+        self, buffers: Mapping[str, _card.Buffer], scalars: Mapping[str, int | float] | None = None, card: int = 0
+    ) -> None:
         """Launch with a buffer per symbol and a number per scalar, and wait. A pool for temporaries is taken and given back."""
         missing = [name for name in self.program.symbols if name not in buffers]
         if missing:
@@ -41,5 +43,7 @@ def load(program: Program) -> LoadedProgram:
 
 
 def _word(value: int | float) -> int:
-    bits: int = struct.unpack("<I", struct.pack("<f", value) if isinstance(value, float) else struct.pack("<i", value))[0]
+    bits: int = struct.unpack("<I", struct.pack("<f", value) if isinstance(value, float) else struct.pack("<i", value))[
+        0
+    ]
     return bits

@@ -81,7 +81,12 @@ def test_more_memory_than_card_or_host():
 
 def test_memory_is_not_shared():
     x = torch.ones(3).to("spyre")
-    for action in (x.share_memory_, x.__dlpack__, lambda: torch.utils.dlpack.to_dlpack(x), lambda: torch.from_dlpack(x)):
+    for action in (
+        x.share_memory_,
+        x.__dlpack__,
+        lambda: torch.utils.dlpack.to_dlpack(x),
+        lambda: torch.from_dlpack(x),
+    ):
         with pytest.raises(NotShareable, match=r"x\.cpu\(\)"):
             action()
     with pytest.raises(TypeError, match="cpu"):

@@ -8,7 +8,19 @@ from openspyre.spec.encodings import sen169_decode, sen169_encode
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn, torch.float8_e5m2fnuz]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-SHAPES = [(), (1,), (64,), (100,), (33, 70), (7, 1), (1, 7), (3, 5, 130), (2, 3, 4, 65), (2, 3, 4, 5, 6), (2, 2, 2, 2, 2, 100)]
+SHAPES = [
+    (),
+    (1,),
+    (64,),
+    (100,),
+    (33, 70),
+    (7, 1),
+    (1, 7),
+    (3, 5, 130),
+    (2, 3, 4, 65),
+    (2, 3, 4, 5, 6),
+    (2, 2, 2, 2, 2, 100),
+]
 
 
 def on_card(x: torch.Tensor) -> torch.Tensor:
@@ -57,7 +69,14 @@ def test_float32_to_float16_rounds_once():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64], ids=str)
 def test_strided_and_offset_host_tensors(dtype):
     base = sample((20, 200), dtype)
-    for x in (base.t(), base[3:, 7:], base[::2, ::3], base[:, 5], base[2].expand(4, 200), base.reshape(4, 5, 200).permute(2, 0, 1)):
+    for x in (
+        base.t(),
+        base[3:, 7:],
+        base[::2, ::3],
+        base[:, 5],
+        base[2].expand(4, 200),
+        base.reshape(4, 5, 200).permute(2, 0, 1),
+    ):
         same(x.to("spyre").cpu(), on_card(x))
 
 

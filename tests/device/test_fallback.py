@@ -92,7 +92,9 @@ def test_error_mode_refuses():
 def test_training_follows_the_cpu(foreach):
     def train(device):
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(20, 70), torch.nn.GELU(), torch.nn.LayerNorm(70), torch.nn.Linear(70, 3))
+        model = torch.nn.Sequential(
+            torch.nn.Linear(20, 70), torch.nn.GELU(), torch.nn.LayerNorm(70), torch.nn.Linear(70, 3)
+        )
         model.to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, foreach=foreach)
         x, y = torch.randn(16, 20, generator=torch.Generator().manual_seed(1)), torch.arange(16) % 3

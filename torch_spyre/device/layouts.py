@@ -84,12 +84,18 @@ def empty(
     if set(other) - {"layout", "pin_memory", "memory_format", "size"}:
         raise TypeError(f"torch.empty with device_layout= does not take {sorted(other)}")
     extents = list(other.get("size", size[0] if len(size) == 1 and not isinstance(size[0], int) else size))
-    result = empty_with_layout(extents, _contiguous_stride(extents), dtype or torch.get_default_dtype(), device_layout, device)
+    result = empty_with_layout(
+        extents, _contiguous_stride(extents), dtype or torch.get_default_dtype(), device_layout, device
+    )
     return result.requires_grad_(requires_grad)
 
 
 def empty_with_layout(
-    size: list[int], stride: list[int], dtype: torch.dtype, layout: SpyreTensorLayout, device: torch.device | None = None
+    size: list[int],
+    stride: list[int],
+    dtype: torch.dtype,
+    layout: SpyreTensorLayout,
+    device: torch.device | None = None,
 ) -> torch.Tensor:
     """An uninitialised tensor of given size, stride and layout."""
     return _torch.empty_with_layout(list(size), list(stride), dtype, *_parts(layout), device)
@@ -140,5 +146,9 @@ def transfer_descriptor(tensor: torch.Tensor, *, to_device: bool = True) -> Data
     layout = get_spyre_tensor_layout(tensor)
     buffer = _torch.buffer_of(tensor)
     return describe_transfer(
-        layout=layout, dtype=tensor.dtype, host_size=buffer["host_size"], host_stride=buffer["host_stride"], to_device=to_device
+        layout=layout,
+        dtype=tensor.dtype,
+        host_size=buffer["host_size"],
+        host_stride=buffer["host_stride"],
+        to_device=to_device,
     )

@@ -74,7 +74,9 @@ def memory_summary(device: DeviceLike = None) -> str:
         values = [stats.get(f"{key}.all.{column}", 0) for column in _COLUMNS]
         lines.append(f"{title:22}" + "".join(f"{_readable(value):>12}" for value in values))
     lines.append(f"{'blocks':22}" + "".join(f"{stats.get(f'allocation.all.{c}', 0):>12}" for c in _COLUMNS))
-    lines.append(f"out of memory {stats.get('num_ooms', 0)} time(s), cache flushed {stats.get('num_alloc_retries', 0)} time(s)")
+    lines.append(
+        f"out of memory {stats.get('num_ooms', 0)} time(s), cache flushed {stats.get('num_alloc_retries', 0)} time(s)"
+    )
     return "\n".join(lines)
 
 

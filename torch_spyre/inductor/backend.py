@@ -17,7 +17,6 @@ from torch_spyre.inductor.border import (
 )
 from torch_spyre.inductor.wrapper import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
 
-
 _PROCESS = secrets.token_hex(16)
 
 

@@ -57,40 +57,57 @@ class Call:
         self.tensors = [value for value in values if on_card(value)]
         self.written = next((v for a, v in zip(binding.arguments, values, strict=True) if a.written), None)
 
-    @cached_property
+    @property
     def outcome(self) -> torch.Tensor:
-        """The result as a meta tensor."""
+        """The (first) result as a meta tensor."""
+        return self.outcomes[0]
+
+    @cached_property
+    def outcomes(self) -> tuple[torch.Tensor, ...]:
+        """All results as meta tensors."""
         pairs = list(zip(self.binding.arguments, self.values, strict=True))
         positional = [_meta(value) for argument, value in pairs if not argument.keyword]
         keywords = {argument.name: _meta(value) for argument, value in pairs if argument.keyword}
-        return self.binding.overload(*positional, **keywords)
+        returned = self.binding.overload(*positional, **keywords)
+        return returned if isinstance(returned, tuple) else (returned,)
 
     def place(self, tensor: torch.Tensor) -> int:
         """The tensor's number among the call's tensors on the card."""
         return next(i for i, other in enumerate(self.tensors) if other is tensor)
 
-    @cached_property
+    @property
     def result(self) -> ResultPlan:
-        """Where the result goes: into the call's own tensor, or into a new one with a layout by D6."""
-        outcome = self.outcome
-        if self.written is None:
-            return ResultPlan(-1, outcome.dtype, tuple(outcome.shape), outcome.stride(), self._result_layout())
-        return ResultPlan(self.place(self.written), self.written.dtype, tuple(outcome.shape), outcome.stride(), None)
+        return self.results[0]
+
+    @cached_property
+    def results(self) -> tuple[ResultPlan, ...]:
+        """Where results go: into the call's own tensor, or into new ones with layouts by D6."""
+        if self.written is not None:
+            outcome = self.outcome
+            return (
+                ResultPlan(self.place(self.written), self.written.dtype, tuple(outcome.shape), outcome.stride(), None),
+            )
+        return tuple(ResultPlan(-1, o.dtype, tuple(o.shape), o.stride(), self._layout_of(o)) for o in self.outcomes)
 
     def plan_without_work(self) -> CallPlan | None:
         """A plan for calls that compute nothing: an out= to be resized first, or an empty result."""
         if self.written is not None and self.written.shape != self.outcome.shape:
-            return CallPlan(0, (), (), (), (self.result,), resize=(self.place(self.written),))
-        return CallPlan(0, (), (), (), (self.result,)) if self.outcome.numel() == 0 else None
+            return CallPlan(0, (), (), (), self.results, resize=(self.place(self.written),))
+        empty = all(outcome.numel() == 0 for outcome in self.outcomes)
+        return CallPlan(0, (), (), (), self.results) if empty else None
 
-    def _result_layout(self) -> SpyreTensorLayout:
+    def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout:
         """The first dense input of the same shape and stick size gives its layout, else the default for the result's strides."""
-        outcome = self.outcome
         wanted = get_device_dtype(outcome.dtype)
         for tensor in self.tensors:
             layout, record = device_tensor_layout(tensor), _torch.buffer_of(tensor)
-            whole = (tuple(record["host_size"]), tuple(record["host_stride"])) == (tuple(outcome.shape), outcome.stride())
-            fits = layout is not None and layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick
+            whole = (tuple(record["host_size"]), tuple(record["host_stride"])) == (
+                tuple(outcome.shape),
+                outcome.stride(),
+            )
+            fits = (
+                layout is not None and layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick
+            )
             if whole and fits and tensor.storage_offset() == 0:
                 return SpyreTensorLayout(layout.device_size, layout.stride_map, wanted, layout.element_arrangement)
         size = list(outcome.shape)
@@ -121,17 +138,20 @@ class ProgramBuilder:
         self.scalar_operands.append(operand)
         return operand
 
-    def result(self, strides: tuple[int, ...] | None = None) -> Access:
-        """The access that stores the result; `strides` per dim of the op, the result's own by default."""
-        plan, written = self.call.result, self.call.written
+    def result(self, strides: tuple[int, ...] | None = None, number: int = 0) -> Access:
+        """The access that stores a result; `strides` per dim of the op, the result's own by default."""
+        plan, written = self.call.results[number], self.call.written
         if written is not None:
             name = self._buffer(written, Role.UPDATE)
             own = tuple(written.stride())
-            return Access(name, written.storage_offset(), own if strides is None else strides, dtype_name(written.dtype))
-        self.buffers.append(Buffer("out", dtype_name(plan.dtype), plan.size, plan.stride, Role.OUTPUT, plan.layout))
-        self.symbols.append(-1)
+            return Access(
+                name, written.storage_offset(), own if strides is None else strides, dtype_name(written.dtype)
+            )
+        name = f"out{number}" if number else "out"
+        self.buffers.append(Buffer(name, dtype_name(plan.dtype), plan.size, plan.stride, Role.OUTPUT, plan.layout))
+        self.symbols.append(-1 - number)
         self.offsets.append(0)
-        return Access("out", 0, plan.stride if strides is None else strides, dtype_name(plan.dtype))
+        return Access(name, 0, plan.stride if strides is None else strides, dtype_name(plan.dtype))
 
     def temp(self, name: str, dtype: str, size: tuple[int, ...], stride: tuple[int, ...]) -> str:
         self.buffers.append(Buffer(name, dtype, size, stride, Role.TEMP))
@@ -144,7 +164,12 @@ class ProgramBuilder:
         name = self.ops[-1].row
         program, pool_bytes = load(Program(name, tuple(self.buffers), tuple(self.ops), tuple(self.scalar_operands)))
         return CallPlan(
-            program, tuple(self.symbols), tuple(self.offsets), tuple(self.scalars), (self.call.result,), pool_bytes=pool_bytes
+            program,
+            tuple(self.symbols),
+            tuple(self.offsets),
+            tuple(self.scalars),
+            self.call.results,
+            pool_bytes=pool_bytes,
         )
 
     def _buffer(self, tensor: torch.Tensor, role: Role) -> str:
