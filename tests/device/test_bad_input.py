@@ -46,7 +46,7 @@ def test_layouts_that_do_not_fit():
     with pytest.raises(InvalidLayout):
         torch.spyre.set_spyre_tensor_layout(x, Layout([10, 10], torch.float16))
     assert x.cpu().eq(1).all()
-    with pytest.raises(InvalidLayout, match="CPU|cpu|spyre"):
+    with pytest.raises(InvalidLayout, match=r"CPU|cpu|spyre"):
         torch.empty(33, device="cpu", device_layout=wrong)
     with pytest.raises(InvalidLayout, match="SpyreTensorLayout"):
         torch.ones(3).to("spyre", device_layout="default")
@@ -58,9 +58,9 @@ def test_layouts_that_do_not_fit():
 
 def test_copies_between_mismatched_shapes():
     x = torch.zeros(3, 4, device="spyre")
-    with pytest.raises(RuntimeError, match="expand|size"):
+    with pytest.raises(RuntimeError, match=r"expand|size"):
         x.copy_(torch.zeros(3, 5))
-    with pytest.raises(RuntimeError, match="expand|size"):
+    with pytest.raises(RuntimeError, match=r"expand|size"):
         torch.zeros(2).copy_(x)
 
 
