@@ -42,10 +42,16 @@ class IndexedStep : public PreparedStep {
 
   Lane checked(Lane index) const {
     if (index >= static_cast<uint64_t>(step_.index_bound)) [[unlikely]]
-      fail(Fault::InvalidArgument, "step '" + step_.name + "': index " + std::to_string(static_cast<int32_t>(index)) +
-                                       " is out of bounds, the table has " + std::to_string(step_.index_bound) +
-                                       " entries");
+      refuse(static_cast<int32_t>(index));
     return index;
+  }
+
+  // A flat index over several dims was checked when it was computed: one beyond its dim comes as INT32_MIN + itself.
+  [[noreturn]] void refuse(int64_t index) const {
+    const bool flat = index < -(int64_t{1} << 30);
+    const std::string bound = flat ? "its dimension" : "a dimension of size " + std::to_string(step_.index_bound);
+    fail(Fault::IndexOutOfRange, step_.name + ": index " + std::to_string(flat ? index + (int64_t{1} << 31) : index) +
+                                     " is out of bounds for " + bound);
   }
 
   // One index per block, added to the block's offset in the table.

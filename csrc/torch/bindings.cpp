@@ -76,7 +76,11 @@ py::object to_python(const c10::IValue& value) {
   if (value.isBool()) return py::cast(value.toBool());
   if (value.isString()) return py::cast(value.toStringRef());
   if (value.isIntList()) return py::cast(value.toIntVector());
-  if (value.isTensorList()) return py::cast(value.toTensorVector());
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    py::list items;
+    for (const c10::IValue& item : value.toListRef()) items.append(to_python(item));
+    return items;
+  }
   return py::none();
 }
 

@@ -96,11 +96,12 @@ class CallReader {
     } else if (value.isIntList()) {
       key.append({4, static_cast<int64_t>(value.toIntVector().size())});
       for (const int64_t item : value.toIntVector()) key.push_back(item);
-    } else if (value.isTensorList()) {
-      const c10::ArrayRef<at::Tensor> list = value.toTensorVector();
-      key.append({5, static_cast<int64_t>(list.size())});
-      kept_.insert(kept_.end(), list.begin(), list.end());
-      usable = false;  // lists are not compiled yet
+    } else if (value.isTensorList() || value.isOptionalTensorList()) {
+      key.append({5, static_cast<int64_t>(value.toListRef().size())});
+      for (const c10::IValue& item : value.toListRef()) {
+        usable = usable && !(item.isTensor() && item.toTensor().is_cpu());  // a number's value would not be in the key
+        add(item, false);
+      }
     } else if (value.isString()) {
       key.append({6, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
     } else {
@@ -147,7 +148,6 @@ class CallReader {
   }
 
   size_t base_;
-  std::vector<at::Tensor> kept_;
 };
 
 // --- the launch -----------------------------------------------------------------------------------------------------------

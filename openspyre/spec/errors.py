@@ -43,6 +43,10 @@ class ValueOutOfRange(SpyreError, OverflowError):
     """A value the device format cannot hold, such as an int64 beyond int32."""
 
 
+class IndexOutOfRange(SpyreError, IndexError):
+    """An index tensor points outside the tensor it indexes; found by the card, told when the host next waits for it."""
+
+
 class OutOfMemory(SpyreError, MemoryError):
     """The card, or the host under it, has no room for an allocation."""
 
@@ -87,4 +91,5 @@ by_fault: dict[str, type[SpyreError]] = {
     "CardLost": CardLost,
     "BadFork": BadFork,
     "Internal": InternalError,
+    "IndexOutOfRange": IndexOutOfRange,
 }
