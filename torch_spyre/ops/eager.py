@@ -13,7 +13,7 @@ import torch
 
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
-from torch_spyre.ops import contraction, pointwise, reduction
+from torch_spyre.ops import contraction, pointwise, reduction, rows
 from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
@@ -28,6 +28,7 @@ class Lowering(NamedTuple):
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: Lowering(pointwise.serves, pointwise.compile_call),
     Kind.REDUCTION: Lowering(reduction.serves, reduction.compile_call),
+    Kind.ROWS: Lowering(rows.serves, rows.compile_call),
     Kind.CONTRACTION: Lowering(contraction.serves, contraction.compile_call),
 }
 _bindings: dict[str, tuple[Binding, Lowering]] = {}
@@ -35,14 +36,15 @@ _bindings: dict[str, tuple[Binding, Lowering]] = {}
 
 def register() -> None:
     """Give the dispatcher our kernels: once, when the device is first used."""
-    rows: dict[str, list[Row]] = {}
+    served: dict[str, list[Row]] = {}
     for row in TABLE.values():
         for name in row.aten if row.kind in _LOWERINGS else ():
-            rows.setdefault(name, []).append(row)
-    for name, candidates in rows.items():
+            served.setdefault(name, []).append(row)
+    for name, candidates in served.items():
         lowering = _LOWERINGS[candidates[0].kind]
         for overload in _overloads(name, pointwise=candidates[0].kind is Kind.POINTWISE):
             _register(overload, tuple(candidates), lowering)
+    rows.register_gradients()
 
 
 def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:

@@ -1,0 +1,90 @@
+"""Normalisations: softmax along one dim, layer and rms norm along the last ones, with optional weight and bias.
+
+torch computes `F.rms_norm` by `_fused_rms_norm`, whose gradient it asks of the device: that is composed of other operators.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+import torch
+
+from openspyre.compiler.ir import Attribute, Dim, Op
+from openspyre.spec.layout import MAX_RANK
+from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
+from torch_spyre.ops.plans import CallPlan
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+_KNOWN = {"self", "dim", "half_to_float", "out", "input", "normalized_shape", "weight", "bias", "eps"}
+
+
+def serves(binding: Binding) -> bool:
+    return {argument.name for argument in binding.arguments} <= _KNOWN
+
+
+def compile_call(call: Call) -> CallPlan | None:
+    given = call.given
+    x = given["self"] if "self" in given else given["input"]
+    affine = {letter: given[name] for letter, name in (("w", "weight"), ("b", "bias")) if given.get(name) is not None}
+    if x.dim() > MAX_RANK or not all(on_card(t) and t.dtype in _FLOATS for t in (x, *affine.values())):
+        return None
+    done = call.plan_without_work()
+    if done is not None or x.numel() == 0:
+        return done
+    along = _row_dims(call, x)
+    dims = tuple(Dim(f"d{i}", extent, reduced=i in along) for i, extent in enumerate(x.shape))
+    builder = ProgramBuilder(call)
+    inputs = [builder.read(x, x.stride())]
+    inputs += [builder.read(t, (*(0,) * (x.dim() - t.dim()), *t.stride())) for t in affine.values()]
+    outputs = [builder.result()]
+    for number, statistic in enumerate(call.results[1:], 1):
+        strides = tuple(0 if d in along else stride for d, stride in enumerate(statistic.stride))
+        outputs.append(builder.result(strides, number))
+    row = call.binding.rows[0]
+    builder.add(Op(row.name, row.name, dims, tuple(inputs), tuple(outputs), _attributes(call, "".join(affine))))
+    return builder.plan()
+
+
+def _row_dims(call: Call, x: torch.Tensor) -> set[int]:
+    if "dim" in call.given:
+        return {call.given["dim"] % x.dim()} if x.dim() else set()
+    return set(range(x.dim() - len(call.given["normalized_shape"]), x.dim()))
+
+
+def _attributes(call: Call, affine: str) -> tuple[tuple[str, Attribute], ...]:
+    if "eps" not in call.given:
+        return ()
+    eps = call.given["eps"]
+    return ("affine", affine), ("eps", float(torch.finfo(torch.float32).eps if eps is None else eps))
+
+
+@cache
+def register_gradients() -> torch.library.Library:
+    """Gradients that torch has no CPU kernel for, so that none could fall back."""
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("_fused_rms_norm_backward", rms_norm_backward, "PrivateUse1")
+    return library
+
+
+def rms_norm_backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    normalized_shape: list[int],
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    output_mask: list[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """The gradient of `_fused_rms_norm` in fp32: of x * scale * weight, where scale is 1 / sqrt(mean(x^2) + eps)."""
+    inner = list(range(x.dim() - len(normalized_shape), x.dim()))
+    outer = list(range(x.dim() - len(normalized_shape)))
+    wide, normal = gradient.float(), x.float() * scale
+    of_x = of_weight = None
+    if output_mask[0]:
+        inward = wide if weight is None else wide * weight.float()
+        share = (inward * normal).sum(inner, keepdim=True) * (1.0 / prod(normalized_shape))
+        of_x = ((inward - normal * share) * scale).to(x.dtype)
+    if output_mask[1] and weight is not None:
+        product = wide * normal
+        of_weight = (product.sum(outer) if outer else product).to(weight.dtype)
+    return of_x, of_weight
