@@ -1,0 +1,95 @@
+"""Products of matrices and vectors: mm, bmm, mv, dot, and addmm, baddbmm, addmv, which add beta * self to alpha * product.
+
+torch makes matmul and linear of these; a weight given as W.t() is read as it lies. The product is rounded to the result's
+format before anything is added (contract N4).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from openspyre.compiler.ir import Access, Dim, Op
+from openspyre.spec.addressing import row_major
+from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
+from torch_spyre.ops.plans import CallPlan
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+# Names of the two factors, per operator; `self` is what is added where it is neither of them.
+_FACTORS = (("mat1", "mat2"), ("batch1", "batch2"), ("mat", "vec"), ("self", "mat2"), ("self", "vec"), ("self", "tensor"))
+_OTHERS = {"self", "beta", "alpha", "out"}
+
+
+class Product(NamedTuple):
+    """A product's iteration space, k last, and the strides of its factors and of a result of shape `size` along it."""
+
+    row: str
+    dims: tuple[Dim, ...]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    size: tuple[int, ...]
+
+
+def serves(binding: Binding) -> bool:
+    return _factor_names({argument.name for argument in binding.arguments}) is not None
+
+
+def _factor_names(names: set[str]) -> tuple[str, str] | None:
+    return next((pair for pair in _FACTORS if set(pair) <= names and names - set(pair) <= _OTHERS), None)
+
+
+def compile_call(call: Call) -> CallPlan | None:
+    names = _factor_names(set(call.given))
+    if names is None:
+        return None
+    a, b = (call.given[name] for name in names)
+    added = None if "self" in names else call.given["self"]
+    tensors = [tensor for tensor in (a, b, added, call.written) if tensor is not None]
+    if not all(on_card(t) and t.dtype == a.dtype for t in tensors) or a.dtype not in _FLOATS:
+        return None
+    _ = call.outcome  # wrong shapes are torch's errors
+    if a.shape[-1] == 0:
+        return None
+    done = call.plan_without_work()
+    if done is not None:
+        return done
+    builder = ProgramBuilder(call)
+    product = _product(a, b)
+    factors = builder.read(a, product.first), builder.read(b, product.second)
+    if added is None:
+        own = call.result.stride if call.written is None else call.written.stride()
+        builder.add(Op("product", product.row, product.dims, factors, (builder.result((*own, 0)),)))
+    else:
+        temp = _rounded_product(builder, product, factors, dtype_name(a.dtype))
+        _add(call, builder, product, temp, added)
+    return builder.plan()
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> Product:
+    """Matrices on both sides go to the matrix unit; with a vector on the right, products are summed along the sticks."""
+    k = Dim("k", a.shape[-1], reduced=True)
+    outer = tuple(Dim(f"b{i}" if i < a.dim() - 2 else "m", extent) for i, extent in enumerate(a.shape[:-1]))
+    if b.dim() == 1:
+        second = (*(0,) * len(outer), b.stride(0))
+        return Product("sum_of_products", (*outer, k), a.stride(), second, tuple(a.shape[:-1]))
+    dims = (*outer, Dim("n", b.shape[-1]), k)
+    first = (*a.stride()[:-1], 0, a.stride(-1))
+    second = (*b.stride()[:-2], 0, b.stride(-1), b.stride(-2))
+    return Product("batchmatmul", dims, first, second, (*a.shape[:-1], b.shape[-1]))
+
+
+def _rounded_product(builder: ProgramBuilder, product: Product, factors: tuple[Access, Access], dtype: str) -> Access:
+    stride = row_major(product.size)
+    name = builder.temp("product", dtype, product.size, stride)
+    builder.add(Op("product", product.row, product.dims, factors, (Access(name, 0, (*stride, 0), dtype),)))
+    return Access(name, 0, stride, dtype)
+
+
+def _add(call: Call, builder: ProgramBuilder, product: Product, temp: Access, added: torch.Tensor) -> None:
+    """alpha * product + beta * self; both are launch scalars, so that one program serves all of them."""
+    kind = "float32" if added.dtype is torch.float32 else "float16"
+    names = [argument.name for argument in call.binding.arguments]
+    beta, alpha = (builder.scalar(names.index(name), kind) for name in ("beta", "alpha"))
+    summand = builder.read(added, added.expand(product.size).stride())
+    builder.add(Op("sum", "add_product", product.dims[:-1], (summand, temp, beta, alpha), (builder.result(),)))
