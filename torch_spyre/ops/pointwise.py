@@ -32,10 +32,15 @@ def _operand_places(arguments: tuple[Argument, ...], row: Row) -> tuple[int, ...
 
 def _choose_row(call: Call) -> Row | None:
     for row in call.binding.rows:
-        if all(call.given.get(name, value) == value for name, value in row.fixed):
-            if _operand_places(call.binding.arguments, row) is not None:
+        if all(_same(call.given.get(name, value), value) for name, value in row.fixed):
+            places = _operand_places(call.binding.arguments, row)
+            if places is not None and all(call.values[place] is not None for place in places):
                 return row
     return None
+
+
+def _same(given: Any, wanted: object) -> bool:
+    return given is wanted or (given is not None and not isinstance(given, torch.Tensor) and given == wanted)
 
 
 def compile_call(call: Call) -> CallPlan | None:
@@ -64,8 +69,19 @@ def compile_call(call: Call) -> CallPlan | None:
 def _dtypes_fit(row: Row, call: Call) -> bool:
     kinds = [value.dtype for value in call.values if isinstance(value, torch.Tensor)]
     whole = all(not dtype.is_floating_point for dtype in kinds)
+    if whole:
+        _try_on_cpu(call)
     target = call.outcome.dtype if call.written is None else call.written.dtype
     return (row.integers or not whole) and (row.floats or whole) and target not in (torch.float64, torch.complex64)
+
+
+def _try_on_cpu(call: Call) -> None:
+    """One element on the CPU: not every op of torch takes integers and truth values, and its error says so best."""
+    ones = [
+        torch.ones((1,) * min(v.dim(), 1), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in call.values
+    ]
+    pairs = list(zip(call.binding.arguments, ones, strict=True))
+    call.binding.overload(*(v for a, v in pairs if not a.keyword), **{a.name: v for a, v in pairs if a.keyword})
 
 
 def _compute_dtype(call: Call) -> torch.dtype:

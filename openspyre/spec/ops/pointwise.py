@@ -1,50 +1,27 @@
-"""Pointwise rows: the vector unit's arithmetic, comparisons, selections and activations."""
+"""Pointwise rows: the vector unit's arithmetic, comparisons and selections; the activations are next door."""
 
 from __future__ import annotations
 
-import math
-
+from openspyre.spec.ops.activations import ACTIVATIONS
 from openspyre.spec.ops.expression import Lane, Value, call, constant, select, to_bool, to_float, to_int
-from openspyre.spec.ops.row import Kind, Promotion, Row, Samples
-
-_POSITIVE = Samples(low=0.01, high=8.0)
-_NONZERO = Samples(nonzero=True)
-_UNIT = Samples(low=-1.0, high=1.0)
-
-
-def _row(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
-    fields.setdefault("artifact", name)
-    fields.setdefault("aten", (name,))
-    fields.setdefault("inductor", (name,))
-    return Row(name=name, kind=Kind.POINTWISE, summary=summary, body=body, **fields)
-
-
-def _function(name: str, summary: str, samples: Samples | None = None, **fields) -> Row:  # type: ignore[no-untyped-def]
-    """A function of one fp32 value that is a primitive of the vector unit."""
-    return _row(
-        name,
-        summary,
-        lambda x: call(fields["opcode"] if "opcode" in fields else name, to_float(x)),
-        promotion=Promotion.INT_TO_FLOAT,
-        samples=samples or Samples(),
-        **{key: value for key, value in fields.items() if key != "opcode"},
-    )
+from openspyre.spec.ops.pointwise_rows import (
+    NONZERO,
+    POSITIVE,
+    UNIT,
+    both,
+    clamp,
+    either,
+    function,
+    maximum,
+    minimum,
+    plus_product,
+    pointwise,
+)
+from openspyre.spec.ops.row import Promotion, Row, Samples
 
 
 def _sign(x: Value) -> Value:
-    return select(x > 0, 1, select(x < 0, -1, x - x)) if x.lane is Lane.FLOAT else select(x > 0, 1, select(x < 0, -1, 0))
-
-
-def _minimum(a: Value, b: Value) -> Value:
-    return a._both(b, "min", "min_i")
-
-
-def _maximum(a: Value, b: Value) -> Value:
-    return a._both(b, "max", "max_i")
-
-
-def _clamp(x: Value, low: Value, high: Value) -> Value:
-    return _minimum(_maximum(x, low), high)
+    return select(x > 0, 1, select(x < 0, -1, 0))
 
 
 def _remainder(a: Value, b: Value) -> Value:
@@ -53,7 +30,7 @@ def _remainder(a: Value, b: Value) -> Value:
         return call("mod_i", to_int(a), to_int(b))
     a, b = to_float(a), to_float(b)
     rest = call("fmod", a, b)
-    crossing = to_bool(to_int(rest.differs(0)) * to_int((rest < 0).differs(b < 0)))
+    crossing = both(rest.differs(0), (rest < 0).differs(b < 0))
     return select(crossing, rest + b, rest)
 
 
@@ -63,7 +40,7 @@ def _floor_divide(a: Value, b: Value) -> Value:
     a, b = to_float(a), to_float(b)
     rest = call("fmod", a, b)
     quotient = (a - rest) / b
-    crossing = to_bool(to_int(rest.differs(0)) * to_int((rest < 0).differs(b < 0)))
+    crossing = both(rest.differs(0), (rest < 0).differs(b < 0))
     whole = select(crossing, quotient - 1, quotient)
     floored = call("floor", whole)
     near = select(whole - floored > 0.5, floored + 1, floored)
@@ -77,29 +54,89 @@ def _trunc_divide(a: Value, b: Value) -> Value:
 
 
 def _pow(a: Value, b: Value) -> Value:
+    if a.lane is not Lane.FLOAT and b.lane is not Lane.FLOAT:
+        return _integer_pow(to_int(a), to_int(b))
     return call("pow", to_float(a), to_float(b))
 
 
-def _silu(x: Value) -> Value:
-    return x / (1 + call("exp", -x))
+def _integer_pow(base: Value, exponent: Value) -> Value:
+    """Modulo 2^32, by squaring; a negative power of anything but 1 and -1 is 0."""
+    one = constant(base, 1, Lane.INT)
+    power, square, left = one, base, exponent
+    for _ in range(31):
+        power = select(call("and", left, one), power * square, power)
+        square, left = square * square, call("shr", left, one)
+    root = select(base.equals(one), one, select(base.equals(-1), one - 2 * call("and", exponent, one), 0))
+    return select(exponent < 0, root, power)
 
 
-def _gelu_erf(x: Value) -> Value:
-    return x * 0.5 * (1 + call("erf", x * math.sqrt(0.5)))
+def _shift(opcode: str, beyond: str) -> object:
+    """A shift by 32 or more, or by less than 0, leaves what a shift by infinity would."""
+
+    def shifted(a: Value, b: Value) -> Value:
+        a, b = to_int(a), to_int(b)
+        outside = either(b < 0, b > 31)
+        filled = constant(a, 0, Lane.INT) if beyond == "zero" else select(a < 0, -1, 0)
+        return select(outside, filled, call(opcode, a, select(outside, 0, b)))
+
+    return shifted
 
 
-def _gelu_tanh(x: Value) -> Value:
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-    return 0.5 * x * (1 + call("tanh", inner))
+def _lerp(a: Value, b: Value, weight: Value) -> Value:
+    """From the nearer end, as torch does, so that weight 1 gives b itself."""
+    near = call("abs", weight) < 0.5
+    return select(near, a + weight * (b - a), b - (b - a) * (1 - weight))
 
 
-def _softplus(x: Value, beta: Value, threshold: Value) -> Value:
-    scaled = x * beta
-    return select(scaled > threshold, x, call("log1p", call("exp", scaled)) / beta)
+def _copysign(a: Value, b: Value) -> Value:
+    size = call("abs", to_float(a))
+    return select(call("sign_bit", to_float(b)), -size, size)
 
 
-def _mish(x: Value) -> Value:
-    return x * call("tanh", call("log1p", call("exp", x)))
+def _unless_nan(combine: str, combine_i: str) -> object:
+    """The other operand where one is NaN."""
+
+    def combined(a: Value, b: Value) -> Value:
+        chosen = a._both(b, combine, combine_i)
+        if chosen.lane is not Lane.FLOAT:
+            return chosen
+        a, b = to_float(a), to_float(b)
+        return select(call("is_nan", a), b, select(call("is_nan", b), a, chosen))
+
+    return combined
+
+
+def _xlogy(a: Value, b: Value) -> Value:
+    a, b = to_float(a), to_float(b)
+    zero = both(a.equals(0), to_bool(1 - to_int(call("is_nan", b))))
+    return select(zero, 0.0, a * call("log", b))
+
+
+def _logaddexp(a: Value, b: Value) -> Value:
+    """Equal infinities are their own sum."""
+    larger = maximum(a, b)
+    same = both(a.equals(b), call("is_inf", a))
+    return select(same, a, larger + call("log1p", call("exp", -call("abs", a - b))))
+
+
+def _asinh(x: Value) -> Value:
+    """By log1p near 0; where the square would overflow, log(2x)."""
+    size = call("abs", to_float(x))
+    square = size * size
+    inside = call("log1p", size + square / (1 + call("sqrt", 1 + square)))
+    return _copysign(select(size > 1e9, call("log", size) + 0.6931471805599453, inside), x)
+
+
+def _acosh(x: Value) -> Value:
+    x = to_float(x)
+    above = x - 1
+    inside = call("log1p", above + call("sqrt", above) * call("sqrt", above + 2))
+    return select(x > 1e9, call("log", x) + 0.6931471805599453, inside)
+
+
+def _atanh(x: Value) -> Value:
+    size = call("abs", to_float(x))
+    return _copysign(0.5 * call("log1p", 2 * size / (1 - size)), x)
 
 
 def _logical(combine: str) -> object:
@@ -116,77 +153,84 @@ def _integer_only(whole: object, real: str) -> object:
 
 
 ARITHMETIC = (
-    _row("identity", "x, converted to the result's type", lambda x: x, documented=True, aten=(), inductor=()),
-    _row("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
-    _row("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
-    _row("add_scaled", "a + alpha * b", lambda a, b, alpha: a + alpha * b, operands=2, scalars=("alpha",), aten=("add",), inductor=()),
-    _row("sub_scaled", "a - alpha * b", lambda a, b, alpha: a - alpha * b, operands=2, scalars=("alpha",), aten=("sub",), inductor=()),
-    _row("mul", "a * b", lambda a, b: a * b, operands=2, documented=True),
-    _row("div", "a / b", lambda a, b: to_float(a) / to_float(b), operands=2, artifact="realdiv", documented=True,
-         promotion=Promotion.INT_TO_FLOAT, samples=_NONZERO, inductor=("truediv", "div"), fixed=(("rounding_mode", None),)),
-    _row("fma", "a * b + c, rounded once", lambda a, b, c: call("fma", to_float(a), to_float(b), to_float(c)), operands=3, aten=()),
-    _row("neg", "-x", lambda x: -x, documented=True),
-    _row("abs", "|x|", lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x)), documented=True),
-    _row("sign", "-1, 0 or 1", _sign, aten=("sign", "sgn")),
-    _row("minimum", "the smaller, NaN if either is", _minimum, operands=2, documented=True),
-    _row("maximum", "the larger, NaN if either is", _maximum, operands=2, documented=True),
-    _row("clamp", "between two bounds", _clamp, operands=3, artifact="clip", documented=True, aten=("clamp.Tensor",)),
-    _row("remainder", "the rest of a division, with the divisor's sign", _remainder, operands=2, samples=_NONZERO),
-    _row("fmod", "the rest of a division, with the dividend's sign",
-         lambda a, b: a._both(b, "fmod", "tmod_i"), operands=2, samples=_NONZERO),
-    _row("floor_divide", "the whole quotient, rounded down", _floor_divide, operands=2, samples=_NONZERO, inductor=("floordiv",)),
-    _row("div_floor", "a / b, rounded down", _floor_divide, operands=2, samples=_NONZERO, aten=("div",), inductor=(),
+    pointwise("identity", "x, converted to the result's type", lambda x: x, documented=True, aten=(), inductor=()),
+    pointwise("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
+    pointwise("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
+    pointwise("add_scaled", "a + alpha * b", lambda a, b, alpha: plus_product(a, alpha, b), operands=2, scalars=("alpha",), aten=("add",), inductor=()),
+    pointwise("sub_scaled", "a - alpha * b", lambda a, b, alpha: plus_product(a, -alpha, b), operands=2, scalars=("alpha",), aten=("sub",), inductor=()),
+    pointwise("rsub", "b - a", lambda a, b: b - a, operands=2, artifact="sub", documented=True, inductor=(), fixed=(("alpha", 1),)),
+    pointwise("rsub_scaled", "b - alpha * a", lambda a, b, alpha: plus_product(b, -alpha, a), operands=2, scalars=("alpha",), aten=("rsub",),
+              inductor=()),
+    pointwise("addcmul", "a + value * b * c", lambda a, b, c, value: plus_product(a, value * b, c), operands=3, scalars=("value",)),
+    pointwise("addcdiv", "a + value * b / c", lambda a, b, c, value: a + value * b / c, operands=3, scalars=("value",),
+              integers=False, samples=NONZERO),
+    pointwise("lerp", "from a to b by a weight", _lerp, operands=3, integers=False),
+    pointwise("mul", "a * b", lambda a, b: a * b, operands=2, documented=True),
+    pointwise("div", "a / b", lambda a, b: to_float(a) / to_float(b), operands=2, artifact="realdiv", documented=True,
+         promotion=Promotion.INT_TO_FLOAT, samples=NONZERO, inductor=("truediv", "div"), fixed=(("rounding_mode", None),)),
+    pointwise("fma", "a * b + c, rounded once", lambda a, b, c: call("fma", to_float(a), to_float(b), to_float(c)), operands=3, aten=()),
+    pointwise("neg", "-x", lambda x: -x, documented=True),
+    pointwise("abs", "|x|", lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x)), documented=True),
+    pointwise("sign", "-1, 0 or 1", _sign, aten=("sign", "sgn")),
+    pointwise("minimum", "the smaller, NaN if either is", minimum, operands=2, documented=True),
+    pointwise("maximum", "the larger, NaN if either is", maximum, operands=2, documented=True),
+    pointwise("clamp_min", "at least a bound", maximum, operands=2, artifact="maximum", documented=True, aten=("clamp_min", "clamp"),
+              inductor=(), fixed=(("max", None),)),
+    pointwise("clamp_max", "at most a bound", minimum, operands=2, artifact="minimum", documented=True, aten=("clamp_max", "clamp"),
+              inductor=(), fixed=(("min", None),)),
+    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True),
+    pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2),
+    pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2),
+    pointwise("heaviside", "0 below 0, 1 above, b at 0", lambda a, b: select(a.equals(0), b, select(a > 0, 1, 0)), operands=2),
+    pointwise("remainder", "the rest of a division, with the divisor's sign", _remainder, operands=2, samples=NONZERO),
+    pointwise("fmod", "the rest of a division, with the dividend's sign",
+         lambda a, b: a._both(b, "fmod", "tmod_i"), operands=2, samples=NONZERO),
+    pointwise("floor_divide", "the whole quotient, rounded down", _floor_divide, operands=2, samples=NONZERO, inductor=("floordiv",)),
+    pointwise("div_floor", "a / b, rounded down", _floor_divide, operands=2, samples=NONZERO, aten=("div",), inductor=(),
          fixed=(("rounding_mode", "floor"),)),
-    _row("div_trunc", "a / b, rounded towards zero", _trunc_divide, operands=2, samples=_NONZERO, aten=("div",),
+    pointwise("div_trunc", "a / b, rounded towards zero", _trunc_divide, operands=2, samples=NONZERO, aten=("div",),
          inductor=("truncdiv",), fixed=(("rounding_mode", "trunc"),)),
-    _row("pow", "a to the power of b", _pow, operands=2, aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"),
-         samples=_POSITIVE, ulps=2),
-    _row("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=()),
+    pointwise("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=("pow.Tensor_Scalar",),
+              fixed=(("exponent", 2),)),
+    pointwise("pow", "a to the power of b", _pow, operands=2, aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"),
+         samples=POSITIVE, ulps=2),
 )  # fmt: skip
 
 ROUNDING = tuple(
-    _row(name, summary, _integer_only(None, name), documented=name == "floor")
+    pointwise(name, summary, _integer_only(None, name), documented=name == "floor")
     for name, summary in (("floor", "rounded down"), ("ceil", "rounded up"), ("round", "to the nearest, halves to even"),
                           ("trunc", "rounded towards zero"))
 )  # fmt: skip
 
 FUNCTIONS = (
-    _function("sqrt", "square root", _POSITIVE, documented=True),
-    _function("rsqrt", "1 / square root", _POSITIVE, documented=True),
-    _function("reciprocal", "1 / x", _NONZERO, documented=True),
-    _function("exp", "e to the x", documented=True),
-    _function("exp2", "2 to the x"),
-    _function("expm1", "e to the x, less 1, exact near 0"),
-    _function("log", "natural logarithm", _POSITIVE, documented=True),
-    _function("log2", "logarithm to base 2", _POSITIVE),
-    _function("log10", "logarithm to base 10", _POSITIVE),
-    _function("log1p", "log(1 + x), exact near 0", Samples(low=-0.9, high=8.0)),
-    *(_function(name, f"{name} of x") for name in ("sin", "cos", "tan", "sinh", "cosh", "atan", "erf", "erfc")),
-    *(_function(name, f"{name} of x", _UNIT) for name in ("asin", "acos")),
-    _function("tanh", "hyperbolic tangent", documented=True),
-    _function("sigmoid", "1 / (1 + exp(-x))", documented=True),
-    _row("atan2", "angle of (b, a)", lambda a, b: call("atan2", to_float(a), to_float(b)), operands=2,
+    pointwise("frac", "what follows the point", lambda x: x - call("trunc", x), integers=False),
+    pointwise("asinh", "inverse of sinh", _asinh, promotion=Promotion.INT_TO_FLOAT, ulps=2),
+    pointwise("acosh", "inverse of cosh", _acosh, promotion=Promotion.INT_TO_FLOAT, samples=Samples(low=1.0, high=9.0), ulps=2),
+    pointwise("atanh", "inverse of tanh", _atanh, promotion=Promotion.INT_TO_FLOAT, samples=Samples(low=-0.99, high=0.99), ulps=2),
+    pointwise("logit", "log(x / (1 - x))", lambda x: call("log", to_float(x) / (1 - to_float(x))), promotion=Promotion.INT_TO_FLOAT,
+              samples=Samples(low=0.01, high=0.99), fixed=(("eps", None),), inductor=(), ulps=2),
+    pointwise("xlogy", "a * log(b), 0 where a is 0", _xlogy, operands=2, promotion=Promotion.INT_TO_FLOAT, samples=POSITIVE),
+    pointwise("logaddexp", "log(exp(a) + exp(b))", _logaddexp, operands=2, integers=False, ulps=2),
+    function("sqrt", "square root", POSITIVE, documented=True),
+    function("rsqrt", "1 / square root", POSITIVE, documented=True),
+    function("reciprocal", "1 / x", NONZERO, documented=True),
+    function("exp", "e to the x", documented=True),
+    function("exp2", "2 to the x"),
+    function("expm1", "e to the x, less 1, exact near 0"),
+    function("log", "natural logarithm", POSITIVE, documented=True),
+    function("log2", "logarithm to base 2", POSITIVE),
+    function("log10", "logarithm to base 10", POSITIVE),
+    function("log1p", "log(1 + x), exact near 0", Samples(low=-0.9, high=8.0)),
+    *(function(name, f"{name} of x") for name in ("sin", "cos", "tan", "sinh", "cosh", "atan", "erf", "erfc")),
+    *(function(name, f"{name} of x", UNIT) for name in ("asin", "acos")),
+    function("tanh", "hyperbolic tangent", documented=True),
+    function("sigmoid", "1 / (1 + exp(-x))", documented=True),
+    pointwise("atan2", "angle of (b, a)", lambda a, b: call("atan2", to_float(a), to_float(b)), operands=2,
          promotion=Promotion.INT_TO_FLOAT),
 )  # fmt: skip
 
-ACTIVATIONS = (
-    _row("relu", "max(x, 0)", lambda x: _maximum(x, constant(x, 0, x.lane)), artifact="relufwd", documented=True),
-    _row("relu6", "between 0 and 6", lambda x: _clamp(x, constant(x, 0, x.lane), constant(x, 6, x.lane)), artifact="relu6fwd",
-         documented=True, aten=()),
-    _row("leaky_relu", "x, or slope * x below 0", lambda x, slope: select(x > 0, x, x * slope), artifact="leakyrelufwd",
-         documented=True, scalars=("negative_slope",), integers=False),
-    _row("silu", "x * sigmoid(x)", _silu, documented=True, integers=False, ulps=2),
-    _row("gelu", "x * normal cdf(x)", _gelu_erf, artifact="gelufwd", documented=True, integers=False, ulps=2,
-         fixed=(("approximate", "none"),)),
-    _row("gelu_tanh", "gelu, tanh form", _gelu_tanh, artifact="gelufwdtanh", aten=("gelu",), inductor=(), integers=False, ulps=2,
-         fixed=(("approximate", "tanh"),)),
-    _row("softplus", "log(1 + exp(beta x)) / beta", _softplus, documented=True, scalars=("beta", "threshold"),
-         constants=("softplusBeta", "softplusThresh"), integers=False, ulps=2),
-    _row("mish", "x * tanh(softplus(x))", _mish, documented=True, integers=False, ulps=3),
-)  # fmt: skip
-
 COMPARISONS = tuple(
-    _row(name, f"a {sign} b", body, operands=2, artifact=artifact, documented=True, promotion=Promotion.COMPARE)
+    pointwise(name, f"a {sign} b", body, operands=2, artifact=artifact, documented=True, promotion=Promotion.COMPARE)
     for name, sign, artifact, body in (
         ("eq", "==", "equal", lambda a, b: a.equals(b)),
         ("ne", "!=", "notequal", lambda a, b: a.differs(b)),
@@ -198,16 +242,24 @@ COMPARISONS = tuple(
 )
 
 LOGIC = (
-    _row("logical_not", "not x", lambda x: to_bool(1 - to_int(to_bool(x))), promotion=Promotion.BOOL),
-    _row("logical_and", "a and b", _logical("and"), operands=2, promotion=Promotion.BOOL),
-    _row("logical_or", "a or b", _logical("or"), operands=2, promotion=Promotion.BOOL),
-    _row("logical_xor", "either, not both", _logical("xor"), operands=2, promotion=Promotion.BOOL),
-    _row("isnan", "is not a number", lambda x: call("is_nan", to_float(x)), promotion=Promotion.BOOL),
-    _row("isinf", "is infinite", lambda x: call("is_inf", to_float(x)), promotion=Promotion.BOOL),
-    _row("bitwise_not", "every bit flipped", lambda x: to_bool(1 - to_int(x)) if x.lane is Lane.BOOL else call("not", x), floats=False),
-    *(_row(f"bitwise_{name}", f"bits: a {name} b", _bitwise(name), operands=2, floats=False,
+    pointwise("logical_not", "not x", lambda x: to_bool(1 - to_int(to_bool(x))), promotion=Promotion.BOOL),
+    pointwise("logical_and", "a and b", _logical("and"), operands=2, promotion=Promotion.BOOL),
+    pointwise("logical_or", "a or b", _logical("or"), operands=2, promotion=Promotion.BOOL),
+    pointwise("logical_xor", "either, not both", _logical("xor"), operands=2, promotion=Promotion.BOOL),
+    pointwise("isnan", "is not a number", lambda x: call("is_nan", to_float(x)), promotion=Promotion.BOOL),
+    pointwise("isinf", "is infinite", lambda x: call("is_inf", to_float(x)), promotion=Promotion.BOOL),
+    pointwise("bitwise_not", "every bit flipped", lambda x: to_bool(1 - to_int(x)) if x.lane is Lane.BOOL else call("not", x), floats=False),
+    *(pointwise(f"bitwise_{name}", f"bits: a {name} b", _bitwise(name), operands=2, floats=False,
            aten=(f"bitwise_{name}.Tensor",)) for name in ("and", "or", "xor")),
-    _row("where", "b where a holds, else c", lambda a, b, c: select(a, b, c), operands=3, artifact="where3", documented=True,
+    pointwise("signbit", "whether the sign is minus", lambda x: call("sign_bit", x) if x.lane is Lane.FLOAT else x < 0,
+              promotion=Promotion.BOOL),
+    pointwise("bitwise_left_shift", "bits moved up", _shift("shl", "zero"), operands=2, floats=False,
+              aten=("bitwise_left_shift", "__lshift__")),
+    pointwise("bitwise_right_shift", "bits moved down", _shift("shr", "sign"), operands=2, floats=False,
+              aten=("bitwise_right_shift", "__rshift__")),
+    pointwise("masked_fill", "c where b holds, else a", lambda a, b, c: select(b, c, a), operands=3, artifact="where3",
+              documented=True, inductor=()),
+    pointwise("where", "b where a holds, else c", lambda a, b, c: select(a, b, c), operands=3, artifact="where3", documented=True,
          aten=("where.self",)),
 )  # fmt: skip
 

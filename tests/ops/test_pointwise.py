@@ -1,0 +1,194 @@
+"""Every pointwise row against torch: all dtypes it takes, all shapes of operands, special values everywhere."""
+
+import pytest
+import torch
+from calls import has_in_place, has_out, packet, parameters, rounding, rows
+from oracle import assert_rounded, held, through_card
+from samples import FLOATS, INTEGERS, draw
+
+from openspyre.spec.ops import Kind, Promotion
+
+ROWS = {row.name: row for row in rows(Kind.POINTWISE)}
+TRUTH = {"where": 0, "masked_fill": 1}  # operands that are conditions
+NUMBER = {"masked_fill": 2}  # operands that must have rank 0
+
+
+def dtypes_of(row, dtype):
+    return [torch.bool if place == TRUTH.get(row.name) else dtype for place in range(row.operands)]
+
+
+def operands(row, dtype, shapes, special=False):
+    """Operands on the host, of the given shapes."""
+    shapes = [() if place == NUMBER.get(row.name) else shape for place, shape in enumerate(shapes)]
+    drawn = enumerate(zip(dtypes_of(row, dtype), shapes, strict=True))
+    return [draw(row.samples, kind, shape, place, special) for place, (kind, shape) in drawn]
+
+
+def reference(row, hosts, dtype):
+    """The exact result in float64, or torch's own for integers."""
+    keywords = parameters(row, dtype)
+    if dtype.is_floating_point:
+        keywords = {k: _encoded(v, dtype) for k, v in keywords.items()}
+        return packet(row)(*map(held, hosts), **keywords)
+    kind = target_dtype(row, dtype)
+    if kind.is_floating_point:  # integers are rounded to fp32 before a function sees them
+        return packet(row)(*(h.float().double() for h in hosts), **keywords)
+    # In int64 nothing overflows, and narrowing wraps (N8); torch's own int32 division crashes on -2**31 // -1.
+    wide = [h.long() if h.dtype in INTEGERS else h for h in hosts]
+    exact = packet(row)(*wide, **keywords).to(kind)
+    return exact.int().long() if kind is torch.int64 else exact  # int64 lives as int32 (N8)
+
+
+def _encoded(value, dtype):
+    """Scalars are rounded to the op's format first (N7)."""
+    return float(through_card(torch.tensor(value), dtype)) if isinstance(value, float) else value
+
+
+def slack(row, hosts, dtype, exact):
+    """What a unit in the last place of the first operand makes of a composite's exact result: fp32 inside cannot do better."""
+    if not rounding(row).composite or not dtype.is_floating_point or not exact.dtype.is_floating_point:
+        return None
+    first, *rest = map(held, hosts)
+    near = [packet(row)(first * (1 + step * 2.0**-23), *rest, **parameters(row, dtype)) for step in (-1, 1)]
+    return sum((value - exact).abs().nan_to_num(0, 0) for value in near)
+
+
+def as_torch(row, hosts, dtype):
+    """torch's own float32 result of a composite: where an intermediate overflows, that is the answer."""
+    if not rounding(row).composite or not dtype.is_floating_point:
+        return None
+    return packet(row)(*(held(h).float() if h.dtype.is_floating_point else h for h in hosts), **parameters(row, dtype))
+
+
+def check(row, hosts, cards, dtype, result=None):
+    result = packet(row)(*cards, **parameters(row, dtype)) if result is None else result
+    exact = reference(row, hosts, dtype)
+    assert result.dtype == target_dtype(row, dtype)
+    alternative = as_torch(row, hosts, dtype)
+    assert_rounded(result, exact, row.ulps, rounding(row).fp32_ulps, slack(row, hosts, dtype, exact), alternative)
+
+
+def takes(row, dtype):
+    """Whether torch itself has the op for this dtype."""
+    try:
+        packet(row)(*operands(row, dtype, [(2,)] * row.operands), **parameters(row, dtype))
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
+CASES = [(name, dtype) for name, row in ROWS.items() for dtype in (*FLOATS, *INTEGERS, torch.bool) if takes(row, dtype)]
+SHAPED = [(name, next(dtype for other, dtype in CASES if other == name)) for name in ROWS]
+
+
+def title(value):
+    return str(value).removeprefix("torch.")
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES, ids=title)
+def test_unaligned_tensors_with_special_values(name, dtype):
+    row = ROWS[name]
+    hosts = operands(row, dtype, [(33, 70)] * row.operands, special=True)
+    check(row, hosts, [h.to("spyre") for h in hosts], dtype)
+
+
+SHAPES = {
+    "aligned": lambda x, place: x((64, 128)),
+    "broadcast": lambda x, place: x([(5, 1, 70), (4, 1), (1,)][place]),
+    "transposed": lambda x, place: x((70, 33)).t() if place != 1 else x((33, 70)),
+    "all transposed": lambda x, place: x((70, 33)).t(),
+    "sliced": lambda x, place: x((40, 90))[3 + place : 36 + place, 7 * place + 5 : 7 * place + 75],
+    "strided": lambda x, place: x((9, 130))[::2, ::2],
+    "expanded": lambda x, place: x((3, 1, 7)).expand(3, 66, 7),
+    "size one": lambda x, place: x((1, 9, 1, 65, 1)),
+    "empty": lambda x, place: x((3, 0, 5)),
+    "rank 0": lambda x, place: x(()),
+    "rank 6": lambda x, place: x((2, 3, 1, 2, 2, 66)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("name", "dtype"), SHAPED, ids=title)
+def test_shapes(name, dtype, shape):
+    row = ROWS[name]
+    hosts, cards = [], []
+    for place, kind in enumerate(dtypes_of(row, dtype)):
+        shaped = (lambda x, _: x(())) if place == NUMBER.get(name) else SHAPES[shape]
+        hosts.append(shaped(lambda s, k=kind, p=place: draw(row.samples, k, s, p), place))
+        cards.append(shaped(lambda s, k=kind, p=place: draw(row.samples, k, s, p).to("spyre"), place))
+    check(row, hosts, cards, dtype)
+
+
+def target_dtype(row, dtype):
+    return packet(row)(
+        *(h.to("meta") for h in operands(row, dtype, [(2,)] * row.operands)), **parameters(row, dtype)
+    ).dtype
+
+
+@pytest.mark.parametrize(("name", "dtype"), [case for case in SHAPED if has_in_place(ROWS[case[0]])], ids=title)
+def test_in_place_on_a_slice_leaves_its_neighbours_alone(name, dtype):
+    row = ROWS[name]
+    if target_dtype(row, dtype) not in (dtype, torch.bool) or TRUTH.get(name) == 0:
+        pytest.skip("torch has no in-place form for this dtype")
+    hosts = operands(row, dtype, [(33, 70)] * row.operands)
+    cards = [h.to("spyre") for h in hosts]
+    base = draw(row.samples, dtype, (40, 90)).to("spyre")
+    inside = (slice(2, 35), slice(11, 81))
+    base[inside] = cards[0]
+    before = base.cpu()
+    result = packet(row, "_")(base[inside], *cards[1:], **parameters(row, dtype))
+    assert result.data_ptr() == base[inside].data_ptr()
+    exact = reference(row, hosts, dtype)
+    assert_rounded(base[inside], exact, row.ulps, slack=slack(row, hosts, dtype, exact))
+    after = base.cpu()
+    after[inside] = before[inside]
+    assert torch.equal(after, before)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [case for case in SHAPED if has_out(ROWS[case[0]])], ids=title)
+def test_out_is_filled_and_resized(name, dtype):
+    row = ROWS[name]
+    hosts = operands(row, dtype, [(33, 70)] * row.operands)
+    cards = [h.to("spyre") for h in hosts]
+    kind = target_dtype(row, dtype)
+    for out in (torch.empty(0, dtype=kind, device="spyre"), torch.empty(70, 33, dtype=kind, device="spyre").t()):
+        assert packet(row)(*cards, **parameters(row, dtype), out=out) is out
+        check(row, hosts, cards, dtype, out)
+
+
+def takes_number(row, dtype, number):
+    try:
+        packet(row)(torch.ones(2, dtype=dtype), number, **parameters(row, dtype))
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+    return True
+
+
+BINARY = [
+    (name, dtype, zero_dim)
+    for name, dtype in SHAPED
+    for zero_dim in (False, True)
+    if ROWS[name].operands == 2 and takes_number(ROWS[name], dtype, torch.tensor(3) if zero_dim else 3)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype", "zero_dim"), BINARY, ids=title)
+def test_a_number_as_second_operand(name, dtype, zero_dim):
+    row = ROWS[name]
+    host = operands(row, dtype, [(33, 70)] * 2)[0]
+    number = 1.7 if dtype.is_floating_point else 3
+    given = torch.tensor(number) if zero_dim else number
+    result = packet(row)(host.to("spyre"), given, **parameters(row, dtype))
+    other = torch.tensor(_encoded(number, dtype)).double() if dtype.is_floating_point else torch.tensor(number)
+    keywords = parameters(row, dtype)
+    exact = packet(row)(held(host) if dtype.is_floating_point else host, other, **keywords)
+    assert result.dtype == packet(row)(host.to("meta"), given, **keywords).dtype
+    assert_rounded(result, exact, row.ulps, rounding(row).fp32_ulps)
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.promotion is Promotion.COMPARE])
+def test_integers_beyond_float_precision_compare_as_torch_does(name):
+    whole = torch.tensor([2**24 + 1, 2**24, -(2**24) - 1, 7], dtype=torch.int32)
+    for other in (torch.tensor([2.0**24, 2.0**24, -(2.0**24), 7.0]), 2.0**24, 2**24 + 1, torch.tensor(2**24)):
+        mine = packet(ROWS[name])(whole.to("spyre"), other.to("spyre") if getattr(other, "ndim", 0) else other)
+        assert torch.equal(mine.cpu(), packet(ROWS[name])(whole, other))
