@@ -1,0 +1,114 @@
+"""Any program survives its text; a text that is no program is refused by line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openspyre.program.lines import InvalidProgram
+from openspyre.program.model import (
+    Combine,
+    Contraction,
+    LaneBlock,
+    Loop,
+    Operand,
+    OperandKind,
+    Program,
+    RowStage,
+    Step,
+    StepKind,
+    View,
+)
+from openspyre.program.text import parse_program, print_program
+from openspyre.spec.formats import TENSOR_DTYPES, DataFormats
+from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
+
+NAMES = st.text(max_size=6)
+NUMBERS = st.integers(-(2**62), 2**62)
+TUPLES = st.lists(NUMBERS, max_size=4).map(tuple)
+REGISTERS = st.lists(st.integers(0, 31), max_size=3).map(tuple)
+LANES = st.lists(st.sampled_from(list(Lane)), max_size=3).map(tuple)
+DTYPES = st.sampled_from(TENSOR_DTYPES)
+
+CODES = st.builds(
+    Code,
+    LANES,
+    st.lists(st.integers(0, 2**32 - 1), max_size=3).map(tuple),
+    st.lists(st.builds(Instruction, st.sampled_from(list(PRIMITIVES)), st.integers(0, 31), REGISTERS), max_size=3).map(
+        tuple
+    ),
+    REGISTERS,
+    LANES,
+)
+OPERANDS = st.builds(
+    Operand,
+    st.sampled_from(list(OperandKind)),
+    st.integers(0, 9),
+    NUMBERS,
+    TUPLES,
+    NUMBERS,
+    DTYPES,
+    st.sampled_from([f.name for f in DataFormats]),
+)
+LAYOUTS = st.lists(st.integers(1, 300), max_size=4).map(lambda size: SpyreTensorLayout(size, "float16"))
+VIEWS = st.builds(View, st.integers(0, 9), DTYPES, LAYOUTS, DTYPES, TUPLES, TUPLES, NUMBERS, TUPLES, TUPLES)
+COMBINES = st.none() | st.sampled_from(list(Combine))
+STEPS = st.builds(
+    Step,
+    name=NAMES,
+    kind=st.sampled_from(list(StepKind)),
+    loops=st.lists(st.builds(Loop, NUMBERS, NUMBERS, st.booleans()), max_size=2).map(tuple),
+    lane=st.none() | st.builds(LaneBlock, NUMBERS, NUMBERS, NUMBERS, st.booleans(), st.booleans()),
+    inputs=st.lists(OPERANDS, max_size=2).map(tuple),
+    outputs=st.lists(OPERANDS, max_size=2).map(tuple),
+    code=st.none() | CODES,
+    finish=st.none() | CODES,
+    combine=COMBINES,
+    stages=st.lists(st.builds(RowStage, REGISTERS, CODES, st.integers(0, 140), COMBINES), max_size=2).map(tuple),
+    row_results=REGISTERS,
+    contraction=st.none() | st.builds(Contraction, NUMBERS, NUMBERS, NUMBERS),
+    views=st.lists(VIEWS, max_size=2).map(tuple),
+    index_stride=NUMBERS,
+    index_bound=NUMBERS,
+    accumulate=st.booleans(),
+)
+NAME_LISTS = st.lists(NAMES, max_size=3).map(tuple)
+PROGRAMS = st.builds(Program, NAMES, NAME_LISTS, NAME_LISTS, st.lists(STEPS, max_size=2).map(tuple), NUMBERS)
+
+
+@settings(max_examples=60)
+@given(PROGRAMS)
+def test_a_program_survives_its_text(program: Program) -> None:
+    assert parse_program(print_program(program)) == program
+
+
+@settings(max_examples=60)
+@given(PROGRAMS, st.data())
+def test_a_changed_text_is_a_program_or_refused(program: Program, data: st.DataObject) -> None:
+    text = print_program(program)
+    place = data.draw(st.integers(0, len(text)))
+    changed = text[:place] + data.draw(st.text(max_size=3)) + text[place + data.draw(st.integers(0, 3)) :]
+    try:
+        again = parse_program(changed)
+    except InvalidProgram as error:
+        assert "line" in str(error) or "ends" in str(error)
+    else:
+        assert parse_program(print_program(again)) == again
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "'program' should follow"),
+        ("step", "expected program"),
+        ('program name="p" symbols=[] scalars=[] pool_bytes=true', "pool_bytes"),
+        ('program name="p" symbols=[] scalars=[] pool_bytes=0\nloop extent=1', "expected the end"),
+        ('program name="p" symbols=[] scalars=[] pool_bytes=0 junk', "name=value"),
+        (f'program name="p" symbols=[] scalars=[] pool_bytes={2**63}', "64 bits"),
+    ],
+)
+def test_what_is_no_program_is_named(text: str, message: str) -> None:
+    with pytest.raises(InvalidProgram, match=message):
+        parse_program(text)
