@@ -8,7 +8,7 @@ from openspyre.artifact.fields import Problems
 from openspyre.artifact.geometry import blocks, lane_block
 from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Lanes, Place, Role, Tensor
 from openspyre.spec.machine import MIB, SPYRE, Machine
-from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops import TABLE, Indexing, Kind
 
 MAX_OPERANDS = 8
 
@@ -40,6 +40,8 @@ def _check_kind(description: Description, problems: Problems) -> None:
         if not (shape and description.dims[-1].reduced and len(lanes) == 3 and len(description.inputs) == 2):
             expected = "two inputs and an output, all along sticks, over batch, m, n and a reduced k, k last"
             problems.say("openspyre_", f"{len(description.dims)} dims, {len(description.tensors)} tensors", expected)
+    elif kind is Kind.INDEXED:
+        _check_indexed(description, problems)
     elif kind is Kind.MOVEMENT:
         if len(description.tensors) != 2 or len(description.inputs) != 1:
             problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", "one tensor in, one out")
@@ -53,6 +55,22 @@ def _check_kind(description: Description, problems: Problems) -> None:
         if reduced and kind not in (Kind.REDUCTION, Kind.ROWS):
             problems.say("openspyre_.dims", f"{len(reduced)} reduced dims", f"none in a {kind} op")
     _check_operand_count(description, problems)
+
+
+def _check_indexed(description: Description, problems: Problems) -> None:
+    row = TABLE[description.row]
+    tensors = description.tensors
+    if len(tensors) != 3 or len(description.inputs) != 2 or not description.dims or not description.dims[-1].reduced:
+        expected = "two tensors in, one out, and a last dim the index counts along"
+        problems.say("openspyre_", f"{len(description.dims)} dims, {len(tensors)} tensors", expected)
+        return
+    if any((tensor.view is None) is row.by_element for tensor in tensors):
+        problems.say("openspyre_.view", "some", "host views of all tensors of an op by elements, else none")
+    table = tensors[0] if row.indexing is Indexing.READ else tensors[-1]
+    lanes = {t.lane_dim for t in tensors if t is not table and t.lane_dim is not None}
+    own = {table.lane_dim} - {None, len(description.dims) - 1}
+    if not row.by_element and len(lanes | own) > 1:
+        problems.say("openspyre_.lane_dim", str(sorted(lanes | own)), "one dim along the sticks of all tensors")
 
 
 def _check_operand_count(description: Description, problems: Problems) -> None:
@@ -72,7 +90,7 @@ def _check_tensor(description: Description, index: int, tensor: Tensor, problems
     if tensor.view is not None:
         _check_view(description, tensor, field, problems)
     lane = next((t.lane_dim for t in description.tensors if t.lane_dim is not None), None)
-    compute = TABLE[description.row].kind not in (Kind.MOVEMENT, Kind.CONTRACTION)
+    compute = TABLE[description.row].kind not in (Kind.MOVEMENT, Kind.CONTRACTION, Kind.INDEXED)
     if compute and tensor.lanes is Lanes.SPLAT and lane is not None and tensor.strides[lane]:
         problems.say(f"{field}.strides[{lane}]", str(tensor.strides[lane]), "0, as one value serves all lanes")
 

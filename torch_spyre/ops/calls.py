@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,6 +44,11 @@ def on_card(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
 
 
+def aten_name(binding: Binding) -> str:
+    """The operator's name without its overload's."""
+    return str(binding.overload._schema.name).removeprefix("aten::")
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -54,7 +60,7 @@ class Call:
         self.binding = binding
         self.values = values
         self.given = {argument.name: value for argument, value in zip(binding.arguments, values, strict=True)}
-        self.tensors = [value for value in values if on_card(value)]
+        self.tensors = [value for value in _flattened(values) if on_card(value)]
         self.written = next((v for a, v in zip(binding.arguments, values, strict=True) if a.written), None)
 
     @property
@@ -184,7 +190,21 @@ class ProgramBuilder:
         return name
 
 
+def _flattened(values: Iterable[Any]) -> Iterator[Any]:
+    """Lists of tensors count one by one, as the C++ half counts them."""
+    for value in values:
+        if isinstance(value, list):
+            yield from value
+        else:
+            yield value
+
+
 def _meta(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_meta(item) for item in value]
+    # torch's numbers in disguise are float64 and int64: they promote by rules of their own.
+    if isinstance(value, torch.Tensor) and value.dim() == 0 and value.dtype not in (torch.float64, torch.int64):
+        return torch.empty((), dtype=value.dtype, device="meta")
     if on_card(value):
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     return value

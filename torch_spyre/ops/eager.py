@@ -13,7 +13,7 @@ import torch
 
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
-from torch_spyre.ops import contraction, pointwise, reduction, rows
+from torch_spyre.ops import creation, indexed, linear, movement, pointwise, reduction, rows
 from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
@@ -29,7 +29,10 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: Lowering(pointwise.serves, pointwise.compile_call),
     Kind.REDUCTION: Lowering(reduction.serves, reduction.compile_call),
     Kind.ROWS: Lowering(rows.serves, rows.compile_call),
-    Kind.CONTRACTION: Lowering(contraction.serves, contraction.compile_call),
+    Kind.CONTRACTION: Lowering(linear.serves, linear.compile_call),
+    Kind.MOVEMENT: Lowering(movement.serves, movement.compile_call),
+    Kind.CREATION: Lowering(creation.serves, creation.compile_call),
+    Kind.INDEXED: Lowering(indexed.serves, indexed.compile_call),
 }
 _bindings: dict[str, tuple[Binding, Lowering]] = {}
 
@@ -64,7 +67,10 @@ def _register(overload: Any, rows: tuple[Row, ...], lowering: Lowering) -> None:
     binding = Binding(overload, tuple(_argument(argument) for argument in schema.arguments), rows)
     if name in _bindings or not lowering.serves(binding):
         return
-    if _torch.register_eager(name, [argument.name for argument in binding.arguments if argument.is_scalar]):
+    chosen_by = {name for row in rows for name, value in row.fixed if value is not None}
+    chosen_by |= {name for row in rows for name in row.static_scalars}
+    dynamic = [argument.name for argument in binding.arguments if argument.is_scalar and argument.name not in chosen_by]
+    if _torch.register_eager(name, dynamic):
         _bindings[name] = binding, lowering
 
 

@@ -9,6 +9,8 @@ from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind
 
+_NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1}
+
 
 def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:
     kind = TABLE[op.row].kind
@@ -33,8 +35,8 @@ def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tup
 
 
 def _kept_dims(op: ir.Op, kind: Kind) -> list[int]:
-    """All that move; a contraction keeps its m, n and k whatever their size."""
-    named = range(len(op.dims) - 3, len(op.dims)) if kind is Kind.CONTRACTION else range(0)
+    """All that move; a contraction keeps its m, n and k whatever their size, an indexed op the dim of the index."""
+    named = range(len(op.dims) - _NAMED_DIMS.get(kind, 0), len(op.dims))
     return [index for index, dim in enumerate(op.dims) if dim.size != 1 or index in named]
 
 
@@ -52,7 +54,7 @@ def _tensor(
     if buffer.layout is None:
         raise InternalError(f"{op.name}: buffer {buffer.name!r} has no layout")
     found = stick_access(access, op.dims, buffer)
-    movement = kind is Kind.MOVEMENT
+    movement = TABLE[op.row].by_view
     view = _view(access, buffer, kept) if movement else None
     if isinstance(found, Misfit):
         if not movement:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from openspyre.compiler.ir import Op, Program
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.machine import SPYRE
-from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops import TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class DivideWork:
         return replace(program, ops=tuple(self._divide(program, op) for op in program.ops))
 
     def _divide(self, program: Program, op: Op) -> Op:
-        if TABLE[op.row].kind is Kind.MOVEMENT:
+        if TABLE[op.row].by_view:
             return op
         counts = [dim.size for dim in op.dims]
         for access in op.accesses:
@@ -35,7 +35,8 @@ class DivideWork:
                 lanes = buffer.layout.elems_per_stick()
                 counts[found.lane_dim] = min(counts[found.lane_dim], -(-op.dims[found.lane_dim].size // lanes))
         splits, left = [1] * len(counts), self.cores
-        kept = [d for d, dim in enumerate(op.dims) if not dim.reduced]
+        # Where outputs do not move, cores would meet in one place: the rows of a scatter.
+        kept = [d for d, dim in enumerate(op.dims) if not dim.reduced and all(output.strides[d] for output in op.outputs)]
         reduced = [d for d, dim in enumerate(op.dims) if dim.reduced] if self.split_reductions else []
         for d in (*sorted(kept, key=lambda d: -counts[d]), *sorted(reduced, key=lambda d: -counts[d])[:1]):
             splits[d] = _largest_divisor(counts[d], left)

@@ -1,12 +1,15 @@
 """THE op table. `TABLE` maps a name to its row; everything about an op is in its row and nowhere else."""
 
+from openspyre.spec.ops.attention import ATTENTION
 from openspyre.spec.ops.contraction import CONTRACTIONS
+from openspyre.spec.ops.creation import CREATION
+from openspyre.spec.ops.indexed import INDEXED
 from openspyre.spec.ops.movement import MOVEMENT
 from openspyre.spec.ops.pointwise import POINTWISE
 from openspyre.spec.ops.reduction import REDUCTIONS
-from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples, Unit
+from openspyre.spec.ops.row import Fold, Indexing, Kind, Promotion, Row, Samples, Unit
 from openspyre.spec.ops.rows import ROWS
 
-TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *REDUCTIONS, *ROWS, *CONTRACTIONS, *MOVEMENT)}
+TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED)}
 
-__all__ = ["TABLE", "Fold", "Kind", "Promotion", "Row", "Samples", "Unit"]
+__all__ = ["TABLE", "Fold", "Indexing", "Kind", "Promotion", "Row", "Samples", "Unit"]

@@ -8,5 +8,6 @@ MOVEMENT: tuple[Row, ...] = (
         Kind.MOVEMENT,
         "any view into any view of any layout: the general data movement of this card, where hardware has no single op",
         artifact="openspyre.relayout",
+        aten=("clone", "cat", "cat.out", "roll"),
     ),
 )

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     CONTRACTION = "contraction"  # sums of products
     MOVEMENT = "movement"  # elements go somewhere else, unchanged or converted
     INDEXED = "indexed"  # elements found through an index tensor
+    CREATION = "creation"  # elements from numbers and their own places
 
 
 class Unit(StrEnum):
@@ -33,6 +34,14 @@ class Promotion(StrEnum):
     COMPARE = "compare"  # computes in the common type, returns bool
     BOOL = "bool"  # operands as truth values, returns bool
     SUM = "sum"  # integers and bool are summed as int64
+
+
+class Indexing(StrEnum):
+    """What an op does where its index points."""
+
+    READ = "read"
+    WRITE = "write"
+    ADD = "add"
 
 
 class Fold(StrEnum):
@@ -73,12 +82,20 @@ class Row:
     operands: int = 1
     scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
     constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_
+    static_scalars: tuple[str, ...] = ()  # aten numbers that decide the program, and so are part of its key
     fixed: tuple[tuple[str, object], ...] = ()  # aten arguments that must have this value for the row to apply
     promotion: Promotion = Promotion.DEFAULT
     body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
     fold: Fold | None = None
     finish: Callable[..., Value] | None = None  # from the total, and fp32(1 / folded elements) if it takes two, to the result
+    indexing: Indexing | None = None
+    by_element: bool = False  # indexed: one element at a time, all operands in flat buffers
     integers: bool = True  # takes integer dtypes
     floats: bool = True
     ulps: int = 1  # error bound in units of the result's last place against the exact result
     samples: Samples = field(default_factory=Samples)
+
+    @property
+    def by_view(self) -> bool:
+        """Elements are found through host views of the buffers, not along sticks."""
+        return self.kind is Kind.MOVEMENT or self.by_element

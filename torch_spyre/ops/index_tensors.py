@@ -1,0 +1,83 @@
+"""Index tensors of a call: which dims they replace, and how they become one non-negative index the card can follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from openspyre.compiler.ir import Access, Dim, Iota, Op, Operand
+from openspyre.spec.addressing import row_major
+from torch_spyre.ops.calls import ProgramBuilder, on_card
+
+INDEX_DTYPES = (torch.int64, torch.int32)
+MAX_INDEX_RANK = 5  # one index per stick needs a dim of the layout for itself
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSpace:
+    """A tensor's dims with some of them replaced by the dims of index tensors that are broadcast together.
+
+    `size` is the space walked. `own[d]` is where dim d of the tensor stands in it, None if indices replace it; the dims of the
+    broadcast indices stand from `first` on.
+    """
+
+    size: tuple[int, ...]
+    own: tuple[int | None, ...]
+    first: int
+    broadcast: tuple[int, ...]
+
+    def tensor_strides(self, strides: tuple[int, ...]) -> tuple[int, ...]:
+        """Strides of the tensor along the space: none where the index goes."""
+        found = [0] * len(self.size)
+        for stride, place in zip(strides, self.own, strict=True):
+            if place is not None:
+                found[place] = stride
+        return tuple(found)
+
+    def index_strides(self, strides: tuple[int, ...]) -> tuple[int, ...]:
+        found = [0] * len(self.size)
+        found[self.first : self.first + len(strides)] = strides
+        return tuple(found)
+
+    @property
+    def rows(self) -> bool:
+        """Whether an index names more than a single element."""
+        return any(place is not None and self.size[place] > 1 for place in self.own)
+
+
+def usable(index: Any) -> bool:
+    return on_card(index) and index.dtype in INDEX_DTYPES and index.dim() <= MAX_INDEX_RANK
+
+
+def indexed_space(shape: tuple[int, ...], dims: tuple[int, ...], broadcast: tuple[int, ...]) -> IndexedSpace:
+    """torch's rule: indices side by side stay where they are, others come first."""
+    together = dims == tuple(range(dims[0], dims[0] + len(dims)))
+    first = dims[0] if together else 0
+    rest = [d for d in range(len(shape)) if d not in dims]
+    places = {d: n if n < first else n + len(broadcast) for n, d in enumerate(rest)}
+    size = [0] * (len(rest) + len(broadcast))
+    size[first : first + len(broadcast)] = broadcast
+    for d, place in places.items():
+        size[place] = shape[d]
+    return IndexedSpace(tuple(size), tuple(places.get(d) for d in range(len(shape))), first, broadcast)
+
+
+def wrapped(builder: ProgramBuilder, indices: list[torch.Tensor], sizes: tuple[int, ...], strides: tuple[int, ...]) -> Access:
+    """One index over the broadcast shape: negative ones counted from the end, several dims added up by their strides."""
+    shape = torch.broadcast_shapes(*(index.shape for index in indices))
+    dims = tuple(Dim(f"i{d}", extent) for d, extent in enumerate(shape))
+    none = (0,) * len(shape)
+    rest: Operand = Iota(0, none)
+    for number, (index, size, stride) in enumerate(zip(indices, sizes, strides, strict=True)):
+        target = Access(builder.temp(f"index{number}", "int32", tuple(shape), row_major(shape)), 0, row_major(shape), "int32")
+        read = builder.read(index, index.expand(shape).stride())
+        if len(indices) == 1 and stride == 1:
+            builder.add(Op(f"wrap{number}", "wrap_index", dims, (read, Iota(size, none)), (target,)))
+        else:
+            operands = (read, Iota(size, none), Iota(stride, none), rest)
+            builder.add(Op(f"wrap{number}", "flat_index", dims, operands, (target,)))
+        rest = target
+    assert isinstance(rest, Access)
+    return rest
