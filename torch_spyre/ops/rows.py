@@ -12,6 +12,7 @@ import torch
 
 from openspyre.compiler.ir import Attribute, Dim, Op
 from openspyre.spec.layout import MAX_RANK
+from torch_spyre.ops import attention
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
 from torch_spyre.ops.plans import CallPlan
 
@@ -20,10 +21,12 @@ _KNOWN = {"self", "dim", "half_to_float", "out", "input", "normalized_shape", "w
 
 
 def serves(binding: Binding) -> bool:
-    return {argument.name for argument in binding.arguments} <= _KNOWN
+    return {argument.name for argument in binding.arguments} <= _KNOWN or attention.serves(binding)
 
 
 def compile_call(call: Call) -> CallPlan | None:
+    if attention.serves(call.binding):
+        return attention.compile_call(call)
     given = call.given
     x = given["self"] if "self" in given else given["input"]
     affine = {letter: given[name] for letter, name in (("w", "weight"), ("b", "bias")) if given.get(name) is not None}
