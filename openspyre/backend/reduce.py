@@ -43,7 +43,8 @@ def _after(row: Row, description: Description) -> Body:
     """A mean's finish also takes fp32(1 / n), a constant of the shape."""
     finish = row.finish
     if row.fold in _INDEX_FOLDS:
-        return lambda total, index, *scalars: index
+        both = len(description.outputs) == 2
+        return lambda total, index, *scalars: (total, index) if both else index
     if finish is None:
         return lambda total, index, *scalars: total
     takes_share = len(signature(finish).parameters) > 1 + len(row.scalars)

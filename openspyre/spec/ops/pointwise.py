@@ -169,6 +169,7 @@ ARITHMETIC = (
     pointwise("div", "a / b", lambda a, b: to_float(a) / to_float(b), operands=2, artifact="realdiv", documented=True,
          promotion=Promotion.INT_TO_FLOAT, samples=NONZERO, inductor=("truediv", "div"), fixed=(("rounding_mode", None),)),
     pointwise("fma", "a * b + c, rounded once", lambda a, b, c: call("fma", to_float(a), to_float(b), to_float(c)), operands=3, aten=()),
+    pointwise("cast", "x in another format", lambda x: x, artifact="identity", aten=(), inductor=()),
     pointwise("neg", "-x", lambda x: -x, documented=True),
     pointwise("abs", "|x|", lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x)), documented=True),
     pointwise("sign", "-1, 0 or 1", _sign, aten=("sign", "sgn")),

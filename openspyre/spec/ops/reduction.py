@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openspyre.spec.ops.expression import Lane, Value, call, to_bool, to_float
+from openspyre.spec.ops.expression import Lane, Value, call, select, to_bool, to_float, to_int
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples
 
 
@@ -20,6 +20,33 @@ def _root(total: Value) -> Value:
     return call("sqrt", total)
 
 
+def _size(x: Value) -> Value:
+    return call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x))
+
+
+def _squared_deviation(x: Value, mean: Value) -> Value:
+    return (x - mean) * (x - mean)
+
+
+def _unbiased(total: Value, share: Value) -> Value:
+    """The share of one less: 1 / share is the number of elements."""
+    return total / (1 / share - 1)
+
+
+def _norm(name: str, order: float, summary: str, fold: Fold, **fields) -> Row:  # type: ignore[no-untyped-def]
+    return _row(name, summary, fold, aten=("linalg_vector_norm", "linalg_vector_norm.out"), inductor=(), integers=False,
+                fixed=(("ord", order),), **fields)  # fmt: skip
+
+
+def _spread(name: str, correction: int, summary: str, aten: tuple[str, ...], finish) -> Row:  # type: ignore[no-untyped-def]
+    """The second operand is the mean along the same dims."""
+    return _row(name, summary, Fold.SUM, operands=2, body=_squared_deviation, finish=finish, integers=False, inductor=(),
+                aten=aten, fixed=(("correction", correction),), ulps=2)  # fmt: skip
+
+
+_VARIANCE = ("var.correction", "var.correction_out", "var_mean.correction")
+_DEVIATION = ("std.correction", "std.correction_out", "std_mean.correction")
+
 REDUCTIONS: tuple[Row, ...] = (
     _row("sum", "sum along dims", Fold.SUM, documented=True, promotion=Promotion.SUM,
          aten=("sum", "sum.dim_IntList", "sum.IntList_out")),
@@ -33,10 +60,22 @@ REDUCTIONS: tuple[Row, ...] = (
          aten=("any", "any.dim", "any.dims", "any.out", "any.dims_out", "any.all_out")),
     _row("all", "whether all hold", Fold.ALL, promotion=Promotion.BOOL, body=lambda x: to_bool(x),
          aten=("all", "all.dim", "all.dims", "all.out", "all.dims_out", "all.all_out")),
-    _row("absmax", "largest magnitude along dims", Fold.MAX, documented=True, aten=(), inductor=(),
-         body=lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", x)),
-    _row("norm2", "square root of the sum of squares", Fold.SUM, body=lambda x: to_float(x) * to_float(x), finish=_root,
-         aten=(), inductor=(), integers=False, ulps=2),
+    _row("absmax", "largest magnitude along dims", Fold.MAX, documented=True, body=_size, integers=False, inductor=(),
+         aten=("linalg_vector_norm", "linalg_vector_norm.out"), fixed=(("ord", float("inf")),)),
+    _norm("absmin", float("-inf"), "smallest magnitude along dims", Fold.MIN, body=_size),
+    _norm("norm0", 0, "how many are not 0", Fold.SUM, body=lambda x: to_float(to_bool(x))),
+    _norm("norm1", 1, "sum of magnitudes", Fold.SUM, body=_size),
+    _norm("norm2", 2, "square root of the sum of squares", Fold.SUM, body=lambda x: x * x, finish=_root),
+    _row("count_nonzero", "how many are not 0", Fold.SUM, body=lambda x: to_int(to_bool(x)), inductor=(),
+         aten=("count_nonzero", "count_nonzero.dim_IntList", "count_nonzero.out", "count_nonzero.dim_IntList_out")),
+    _row("nansum", "sum along dims, NaN as 0", Fold.SUM, inductor=(), aten=("nansum", "nansum.out"), integers=False,
+         body=lambda x: select(call("is_nan", x), 0.0, x)),
+    _spread("var", 1, "variance along dims", _VARIANCE, _unbiased),
+    _spread("var_biased", 0, "mean square deviation along dims", _VARIANCE, _mean),
+    _spread("std", 1, "standard deviation along dims", _DEVIATION, lambda total, share: _root(_unbiased(total, share))),
+    _spread("std_biased", 0, "root of the mean square deviation", _DEVIATION, lambda total, share: _root(_mean(total, share))),
     _row("argmax", "where the largest is, the first of equals", Fold.ARG_MAX, aten=("argmax", "argmax.out")),
     _row("argmin", "where the smallest is, the first of equals", Fold.ARG_MIN, aten=("argmin", "argmin.out")),
+    _row("max_index", "the largest along a dim, and where it is", Fold.ARG_MAX, aten=("max.dim",), inductor=()),
+    _row("min_index", "the smallest along a dim, and where it is", Fold.ARG_MIN, aten=("min.dim",), inductor=()),
 )  # fmt: skip
