@@ -1,4 +1,4 @@
-"""Normalisations: softmax along one dim, layer and rms norm along the last ones, with optional weight and bias.
+"""Normalisations: softmax along one dim and its gradient, layer and rms norm along the last dims with optional weight and bias.
 
 torch computes `F.rms_norm` by `_fused_rms_norm`, whose gradient it asks of the device: that is composed of other operators.
 """
@@ -17,20 +17,23 @@ from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
 from torch_spyre.ops.plans import CallPlan
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-_KNOWN = {"self", "dim", "half_to_float", "out", "input", "normalized_shape", "weight", "bias", "eps"}
+_ROWS = ("self", "input", "grad_output", "output")  # operands of the result's shape
+_AFFINE = {"weight": "w", "bias": "b"}
+_PARAMETERS = {"dim", "dtype", "input_dtype", "half_to_float", "normalized_shape", "eps", "out", "grad_input"}
 
 
 def serves(binding: Binding) -> bool:
-    return {argument.name for argument in binding.arguments} <= _KNOWN or attention.serves(binding)
+    names = {argument.name for argument in binding.arguments}
+    return names <= {*_ROWS, *_AFFINE, *_PARAMETERS} or attention.serves(binding)
 
 
 def compile_call(call: Call) -> CallPlan | None:
     if attention.serves(call.binding):
         return attention.compile_call(call)
-    given = call.given
-    x = given["self"] if "self" in given else given["input"]
-    affine = {letter: given[name] for letter, name in (("w", "weight"), ("b", "bias")) if given.get(name) is not None}
-    if x.dim() > MAX_RANK or not all(on_card(t) and t.dtype in _FLOATS for t in (x, *affine.values())):
+    rows = [call.given[name] for name in call.given if name in _ROWS]
+    affine = {name: call.given[name] for name in _AFFINE if call.given.get(name) is not None}
+    x = rows[0]
+    if x.dim() > MAX_RANK or not all(on_card(t) and t.dtype in _FLOATS for t in (*rows, *affine.values())):
         return None
     done = call.plan_without_work()
     if done is not None or x.numel() == 0:
@@ -38,14 +41,15 @@ def compile_call(call: Call) -> CallPlan | None:
     along = _row_dims(call, x)
     dims = tuple(Dim(f"d{i}", extent, reduced=i in along) for i, extent in enumerate(x.shape))
     builder = ProgramBuilder(call)
-    inputs = [builder.read(x, x.stride())]
+    inputs = [builder.read(row, row.stride()) for row in rows]
     inputs += [builder.read(t, (*(0,) * (x.dim() - t.dim()), *t.stride())) for t in affine.values()]
     outputs = [builder.result()]
     for number, statistic in enumerate(call.results[1:], 1):
         strides = tuple(0 if d in along else stride for d, stride in enumerate(statistic.stride))
         outputs.append(builder.result(strides, number))
-    row = call.binding.rows[0]
-    builder.add(Op(row.name, row.name, dims, tuple(inputs), tuple(outputs), _attributes(call, "".join(affine))))
+    name = call.binding.rows[0].name
+    attributes = _attributes(call, "".join(_AFFINE[name] for name in affine))
+    builder.add(Op(name, name, dims, tuple(inputs), tuple(outputs), attributes))
     return builder.plan()
 
 

@@ -5,9 +5,10 @@ The contractions are rounded to the tensors' format; from the scores to the weig
 
 from __future__ import annotations
 
-from openspyre.spec.ops.expression import Lane, Value, call, select, to_float
+from openspyre.spec.ops.expression import Lane, Value, select, to_float
 from openspyre.spec.ops.row import Kind, Row
 from openspyre.spec.ops.row_expression import Along
+from openspyre.spec.ops.rows import safe_softmax
 
 _MINUS_INFINITY = float("-inf")
 
@@ -27,10 +28,7 @@ def _weights(along: Along, scores: Value, *masks: Value, scale: float) -> Value:
                 x = select(mask, x, _MINUS_INFINITY)
             case Lane.INT:
                 x = select(mask <= 0, x, _MINUS_INFINITY)
-    top = along.max(x)
-    e = call("exp", x - select(top.equals(_MINUS_INFINITY), 0.0, top))
-    total = along.sum(e)
-    return e / select(total.equals(0.0), 1.0, total)
+    return safe_softmax(along, x)
 
 
 ATTENTION: tuple[Row, ...] = (

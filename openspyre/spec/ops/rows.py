@@ -6,14 +6,32 @@ A body gets the row it runs along, the operands, and the op's attributes by name
 
 from __future__ import annotations
 
-from openspyre.spec.ops.expression import Value, call, to_float
+from openspyre.spec.ops.expression import Value, call, select, to_float
 from openspyre.spec.ops.row import Kind, Row, Samples
 from openspyre.spec.ops.row_expression import Along
+
+_MINUS_INFINITY = float("-inf")
 
 
 def _softmax(along: Along, x: Value) -> Value:
     e = call("exp", to_float(x) - along.max(x))
     return e / along.sum(e)
+
+
+def safe_softmax(along: Along, x: Value) -> Value:
+    """A softmax whose rows of -inf alone are 0 instead of NaN: an attention that may look at nothing."""
+    top = along.max(x)
+    e = call("exp", x - select(top.equals(_MINUS_INFINITY), 0.0, top))
+    total = along.sum(e)
+    return e / select(total.equals(0.0), 1.0, total)
+
+
+def _softmax_gradient(along: Along, gradient: Value, result: Value) -> Value:
+    return (gradient - along.sum(gradient * result)) * result
+
+
+def _log_softmax_gradient(along: Along, gradient: Value, result: Value) -> Value:
+    return gradient - call("exp", result) * along.sum(gradient)
 
 
 def _log_softmax(along: Along, x: Value) -> Value:
@@ -62,6 +80,11 @@ def _row(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-unt
 
 ROWS: tuple[Row, ...] = (
     _row("softmax", "exp(x - max) / sum of it, along one dim", _softmax, aten=("_softmax", "_softmax.out")),
+    _row("safe_softmax", "softmax, 0 where all is -inf", lambda along, x: safe_softmax(along, to_float(x)), aten=("_safe_softmax",)),
+    _row("softmax_gradient", "(gradient - sum of gradient * result) * result", _softmax_gradient, operands=2,
+         aten=("_softmax_backward_data", "_softmax_backward_data.out")),
+    _row("log_softmax_gradient", "gradient - exp(result) * sum of gradient", _log_softmax_gradient, operands=2,
+         aten=("_log_softmax_backward_data", "_log_softmax_backward_data.out")),
     _row("log_softmax", "x - max - log(sum of exp(x - max)), along one dim", _log_softmax,
          aten=("_log_softmax", "_log_softmax.out")),
     _row("layer_norm", "(x - mean) / sqrt(variance + eps) * weight + bias, with mean and 1 / sqrt(variance + eps)",
