@@ -93,15 +93,6 @@ class Task {
     return bases_.b + offset * item_;
   }
 
-  void widen_row(int64_t row, int64_t k, int64_t count, float* target) const {
-    const std::byte* from = bases_.a + plan_.a_row[static_cast<size_t>(row)] * item_;
-    while (count > 0) {
-      const int64_t lane = k % stick_, length = std::min(count, stick_ - lane);
-      operand_.widen(from + (plan_.a_stick[static_cast<size_t>(k / stick_)] + lane) * item_, target, length);
-      k += length, count -= length, target += length;
-    }
-  }
-
   void add_slice(int64_t begin, int64_t end) {
     if (begin == end) std::fill_n(sums_, rows_ * round_up(columns_, kColumnUnit), 0.0f);
     for (int64_t k = begin; k < end;) {
@@ -155,14 +146,24 @@ class Task {
     return column < columns_ ? b_at(k, column) : continues ? b_at(k + depth, 0) : nullptr;
   }
 
+  // Rows of A in fp32. Stick by stick: the same stick of neighbouring rows lies close together.
   void widen_block(int64_t row, int64_t rows, int64_t k, int64_t depth) {
-    for (int64_t i = 0; i < rows; ++i) widen_row(row_ + row + i, k, depth, a_ + i * a_pitch());
+    const int64_t* offset = plan_.a_row.data() + row_ + row;
+    for (int64_t done = 0, length; done < depth; done += length) {
+      const int64_t lane = (k + done) % stick_;
+      length = std::min(depth - done, stick_ - lane);
+      const std::byte* from = bases_.a + (plan_.a_stick[static_cast<size_t>((k + done) / stick_)] + lane) * item_;
+      for (int64_t i = 0; i < rows; ++i) {
+        __builtin_prefetch(from + offset[std::min(i + kRowsAhead, rows - 1)] * item_);
+        operand_.widen(from + offset[i] * item_, a_ + i * a_pitch() + done, length);
+      }
+    }
   }
 
   void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
     for (int64_t done = 0; done < columns; done += stick_)
-      operand_.fill_panels({b_at(k, column + done), plan_.b_row_stride, depth}, std::min(stick_, columns - done),
-                           b_ + done * depth);
+      operand_.fill_panels({b_at(k, column + done), plan_.b_row_stride, depth, done > 0},
+                           std::min(stick_, columns - done), b_ + done * depth);
   }
 
   void multiply(int64_t depth, int64_t column, int64_t columns, int64_t row, int64_t rows, bool first,
@@ -217,7 +218,7 @@ const Kernels& kernels(Isa isa) {
 }
 
 Blocking choose_blocking(const Plan& plan, int threads) {
-  constexpr int64_t kStreamRows = 8, kBlockRows = 192, kTaskRows = 768, kTileRows = 12;
+  constexpr int64_t kStreamRows = 8, kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
   Blocking blocking;
   blocking.stream = plan.m <= kStreamRows;
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
@@ -226,8 +227,9 @@ Blocking choose_blocking(const Plan& plan, int threads) {
   const int64_t deepest = plan.m == 1 ? plan.k : blocking.stream ? 128 : plan.m < 64 ? 64 : 256;
   blocking.depth = std::max<int64_t>(1, std::min(plan.k, deepest));
   const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
-  const int64_t column_tasks = divide_up(4 * threads, other_tasks);  // a few per thread, to even out
-  const int64_t widest = blocking.stream ? 256 : 512;
+  const int64_t wanted_tasks = threads == 1 ? 1 : 4 * threads;  // several per thread, to even out
+  const int64_t column_tasks = divide_up(wanted_tasks, other_tasks);
+  const int64_t widest = blocking.stream ? 256 : plan.m > kBlockRows ? 1024 : 512;
   blocking.task_columns = std::min(widest, round_up(divide_up(plan.n, column_tasks), kColumnUnit));
   blocking.group_columns = blocking.task_rows > kBlockRows ? blocking.task_columns : kColumnUnit;
   return blocking;

@@ -97,6 +97,7 @@ void widen(const void* source, float* target, int64_t count) {
   const Element* from = static_cast<const Element*>(source);
   typename V::Watch watch = V::watch();
   int64_t i = 0;
+#pragma GCC unroll 4
   for (; i + V::kRun <= count; i += V::kRun) widen_run<V, false>(from + i, target + i, watch);
   if (!V::clean(watch))
     for (i = 0; i + V::kRun <= count; i += V::kRun) widen_run<V, true>(from + i, target + i, watch);
@@ -108,6 +109,8 @@ void widen(const void* source, float* target, int64_t count) {
   __builtin_memcpy(target + i, widened, static_cast<size_t>(count - i) * sizeof(float));
 }
 
+constexpr int64_t kRowsAhead = 48;  // beyond the page in which the processor looks ahead by itself
+
 template <typename V, bool exact, int64_t fixed_columns, typename Element>
 CONTRACT_INLINE bool fill_once(const StickRows& source, int64_t columns, float* panels) {
   if (fixed_columns) columns = fixed_columns;
@@ -115,6 +118,7 @@ CONTRACT_INLINE bool fill_once(const StickRows& source, int64_t columns, float* 
   const int64_t panel_size = source.rows * V::kPanel;
   typename V::Watch watch = V::watch();
   for (int64_t k = 0; k < source.rows; ++k, from += source.stride, panels += V::kPanel) {
+    if (source.cold) fetch_stick(reinterpret_cast<const char*>(from + kRowsAhead * source.stride));
 #pragma GCC unroll 8
     for (int64_t n = 0; n < columns; n += V::kPanel) {
 #pragma GCC unroll 4

@@ -14,6 +14,7 @@ struct StickRows {
   const void* first;
   int64_t stride;  // elements
   int64_t rows;
+  bool cold = false;  // nobody has brought them near yet
 };
 
 // Rows of A in fp32, `a_pitch` apart, times panels of B, added to the running sums.
