@@ -57,8 +57,7 @@ def _elements(description: Description) -> Step:
 
 def _element(tensor: Tensor, number: int) -> Operand:
     view = tensor.view
-    if view is None or len(view.buffer_size) != 1 or view.buffer_stride != (1,) or tensor.layout.stride_map[-1] != 1:
+    flat = view is not None and (view.buffer_size == (1,) or (len(view.buffer_size) == 1 and tensor.layout.stride_map[-1] == 1))
+    if view is None or not flat:
         raise InternalError("an op by elements needs flat buffers: one dim, the default layout")
-    return Operand(
-        OperandKind.SPLAT, number, 0, view.strides[:-1], 0, tensor.dtype, tensor.format.name
-    )
+    return Operand(OperandKind.SPLAT, number, 0, view.strides[:-1], 0, tensor.dtype, tensor.format.name)

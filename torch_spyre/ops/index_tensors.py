@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -81,3 +83,19 @@ def wrapped(builder: ProgramBuilder, indices: list[torch.Tensor], sizes: tuple[i
         rest = target
     assert isinstance(rest, Access)
     return rest
+
+
+def counts_through(strides: tuple[int, ...], shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
+    """Whether one stride counts through all these dims."""
+    return all(strides[a] == strides[b] * shape[b] for a, b in pairwise(dims))
+
+
+def counting_through(
+    builder: ProgramBuilder, name: str, shape: tuple[int, ...], dtype: str, dims: tuple[int, ...]
+) -> Access:
+    """A temp for a tensor in which these dims lie one behind the other, so that one stride counts through them all."""
+    order = [*dims, *(d for d in range(len(shape)) if d not in dims)]
+    dense = row_major([shape[d] for d in order])
+    merged = (prod(shape[d] for d in dims), *(shape[d] for d in order[len(dims) :]))
+    temp = builder.temp(name, dtype, merged, row_major(merged))
+    return Access(temp, 0, tuple(dense[order.index(d)] for d in range(len(shape))), dtype)

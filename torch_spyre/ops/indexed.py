@@ -14,7 +14,7 @@ from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK
 from torch_spyre.ops import scattered
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
-from torch_spyre.ops.index_tensors import indexed_space, usable, wrapped
+from torch_spyre.ops.index_tensors import counting_through, counts_through, indexed_space, usable, wrapped
 from torch_spyre.ops.movement import flattened, move
 from torch_spyre.ops.plans import CallPlan
 
@@ -89,27 +89,15 @@ def _index(call: Call, builder: ProgramBuilder) -> bool:
     space = indexed_space(tuple(x.shape), dims, tuple(torch.broadcast_shapes(*(index.shape for index in indices))))
     sizes = tuple(x.shape[d] for d in dims)
     index = wrapped(builder, indices, sizes, row_major(sizes))
-    strides, step = x.stride(), x.stride(dims[-1])
-    if any(x.stride(a) != x.stride(b) * x.shape[b] for a, b in zip(dims, dims[1:], strict=False)):
-        table, strides, step = _dims_last(builder, x, dims)
-    else:
-        table = builder.read(x, strides)
-    table = replace(table, strides=space.tensor_strides(strides))
-    gather(builder, space.size, table, prod(sizes), step, replace(index, strides=space.index_strides(index.strides)), builder.result())
+    table = builder.read(x, x.stride())
+    if not counts_through(table.strides, tuple(x.shape), dims):
+        copy = counting_through(builder, "table", tuple(x.shape), table.dtype, dims)
+        move(builder, "table.load", tuple(x.shape), table, copy)
+        table = copy
+    step, table = table.strides[dims[-1]], replace(table, strides=space.tensor_strides(table.strides))
+    along = replace(index, strides=space.index_strides(index.strides))
+    gather(builder, space.size, table, prod(sizes), step, along, builder.result())
     return True
-
-
-def _dims_last(builder: ProgramBuilder, x: torch.Tensor, dims: tuple[int, ...]) -> tuple[Access, tuple[int, ...], int]:
-    """A copy in which these dims lie one behind the other, so that one stride counts through them all."""
-    order = [*dims, *(d for d in range(x.dim()) if d not in dims)]
-    size = tuple(x.shape[d] for d in order)
-    dense = row_major(size)
-    strides = tuple(dense[order.index(d)] for d in range(x.dim()))
-    merged = (prod(size[: len(dims)]), *size[len(dims) :])
-    temp = builder.temp("table", dtype_name(x.dtype), merged, row_major(merged))
-    target = Access(temp, 0, strides, dtype_name(x.dtype))
-    move(builder, "table.load", tuple(x.shape), builder.read(x, x.stride()), target)
-    return target, strides, strides[dims[-1]]
 
 
 def _take(call: Call, builder: ProgramBuilder) -> bool:

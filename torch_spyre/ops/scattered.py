@@ -16,7 +16,7 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.creation import scalar_dtype
-from torch_spyre.ops.index_tensors import IndexedSpace, indexed_space, usable, wrapped
+from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, indexed_space, usable, wrapped
 from torch_spyre.ops.movement import flattened, move
 from torch_spyre.ops.plans import CallPlan
 
@@ -54,11 +54,15 @@ def compile_call(call: Call) -> CallPlan | None:
 
 def _rows(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> None:
     """Rows are sticks side by side: the card adds or copies them whole."""
-    target = builder.result()
-    if builder.call.written is not x:
-        move(builder, "self", tuple(x.shape), builder.read(x, x.stride()), target)
-    strides = scatter.space.tensor_strides(target.strides)
-    _add(builder, "scatter", scatter, replace(target, strides=strides), target.strides[scatter.dims[-1]], x)
+    size, result = tuple(x.shape), builder.result()
+    target, in_place = result, counts_through(result.strides, size, scatter.dims)
+    if not in_place:
+        target = counting_through(builder, "target", size, result.dtype, scatter.dims)
+    if not in_place or builder.call.written is not x:
+        move(builder, "self", size, builder.read(x, x.stride()), target)
+    _add(builder, scatter, replace(target, strides=scatter.space.tensor_strides(target.strides)), target.strides, x)
+    if not in_place:
+        move(builder, "store", size, target, result)
 
 
 def _elements(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> None:
@@ -70,19 +74,18 @@ def _elements(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> Non
         temp = Access(builder.temp(name, access.dtype, (prod(space.size),), (1,)), 0, flat, access.dtype)
         move(builder, f"{name}.load", space.size, access, temp)
         moved.append(temp)
-    _add(builder, "scatter", replace(scatter, values=moved[0], index=moved[1]), target, dense[scatter.dims[-1]], x)
+    _add(builder, replace(scatter, values=moved[0], index=moved[1]), target, dense, x)
     move(builder, "store", tuple(x.shape), replace(target, strides=dense), builder.result())
 
 
-def _add(builder: ProgramBuilder, name: str, scatter: Scatter, target: Access, step: int, x: torch.Tensor) -> None:
+def _add(builder: ProgramBuilder, scatter: Scatter, target: Access, strides: tuple[int, ...], x: torch.Tensor) -> None:
     count = prod(x.shape[d] for d in scatter.dims)
     dims = (*(Dim(f"d{d}", extent) for d, extent in enumerate(scatter.space.size)), Dim("index", count, reduced=True))
     row = "scatter_add" if scatter.adds else "scatter"
     by_element = scatter.by_element or not scatter.space.rows
-    accesses = (scatter.values, 0), (scatter.index, 0), (target, step)
+    accesses = (scatter.values, 0), (scatter.index, 0), (target, strides[scatter.dims[-1]])
     longer = [replace(access, strides=(*access.strides, last)) for access, last in accesses]
-    label = f"{aten_name(builder.call.binding)}.{name}"
-    builder.add(Op(label, f"{row}_elements" if by_element else row, dims, tuple(longer[:2]), (longer[2],)))
+    builder.add(Op(aten_name(builder.call.binding), f"{row}_elements" if by_element else row, dims, tuple(longer[:2]), (longer[2],)))
 
 
 def _index_put(call: Call, builder: ProgramBuilder) -> Scatter | None:
@@ -93,15 +96,10 @@ def _index_put(call: Call, builder: ProgramBuilder) -> Scatter | None:
         return None
     space = indexed_space(tuple(x.shape), dims, tuple(torch.broadcast_shapes(*(index.shape for index in indices))))
     sizes = tuple(x.shape[d] for d in dims)
-    apart = any(x.stride(a) != x.stride(b) * x.shape[b] for a, b in zip(dims, dims[1:], strict=False))
-    side_by_side = dims == tuple(range(dims[0], dims[0] + len(dims)))
-    by_element = len(dims) > 1 and (apart or not side_by_side)
     index = wrapped(builder, indices, sizes, row_major(sizes))
-    if by_element and not side_by_side:
-        return None
     along = replace(index, strides=space.index_strides(index.strides))
     read = builder.read(values, values.expand(space.size).stride())
-    return Scatter(space, dims, read, along, bool(call.given["accumulate"]), by_element)
+    return Scatter(space, dims, read, along, bool(call.given["accumulate"]))
 
 
 def _index_rows(call: Call, builder: ProgramBuilder, adds: bool) -> Scatter | None:
