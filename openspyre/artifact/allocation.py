@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from openspyre.artifact.extension import EXTENSION, tensor_extension
-from openspyre.artifact.geometry import Axis, Geometry, TensorGeometry
+from openspyre.artifact.geometry import Axis, Geometry, TensorGeometry, index_tensor, indirect_tensor
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.model import Tensor
+from openspyre.artifact.model import Description, Tensor
+from openspyre.spec.formats import DataFormats
 
 
-def allocate_node(
-    index: int, tensor: TensorGeometry, shape: Geometry, facts: Tensor, first_symbol: int
-) -> dict[str, Json]:
+def allocate_node(index: int, description: Description, shape: Geometry, first_symbol: int) -> dict[str, Json]:
     """Where each core finds its slice. Addresses are symbols: negative ids that an execution gives a value."""
+    tensor, facts = shape.tensors[index], description.tensors[index]
     symbols = symbol_ids(tensor, first_symbol)
     node: dict[str, Json] = {
         "nodeType_": "allocate",
@@ -21,8 +21,7 @@ def allocate_node(
         "component_": "hbm",
         "isStartAddrSymbolic_": 1,
         "layoutDimOrder_": list(tensor.order),
-        "maxDimSizes_": [-1 for _ in tensor.order],
-        "indirectAllocType_": "no_indirection",
+        **_indirection(index, description, shape),
         "startAddressCoreCorelet_": {
             "dim_prop_func": [{"Map": {}}, {"Const": {}}, {"Const": {}}],
             "dim_prop_attr": [
@@ -40,6 +39,23 @@ def allocate_node(
         "coreIdToWkSlice_": {},
     }
     return node
+
+
+def _indirection(index: int, description: Description, shape: Geometry) -> dict[str, Json]:
+    """Whether the tensor holds indices or is found through them; its dim behind the index is then a page of one."""
+    order = shape.tensors[index].order
+    indices = index_tensor(description)
+    if indices is None or index not in (indices, indirect_tensor(description)):
+        return {"maxDimSizes_": [-1 for _ in order], "indirectAllocType_": "no_indirection"}
+    if index == indices:
+        found: dict[str, Json] = {"maxDimSizes_": [-1 for _ in order], "indirectAllocType_": "index_tensor"}
+        return found | {"indexTensorType_": "index"}
+    page = shape.axes[len(description.dims) - 1].label
+    return {
+        "maxDimSizes_": [1 if label == page else -1 for label in order],
+        "indirectAllocType_": "value_tensor",
+        "relatedIndirectAccessAlloc_": f"allocate-Tensor{indices}_hbm",
+    }
 
 
 def symbol_ids(tensor: TensorGeometry, first_symbol: int) -> dict[int, int]:
@@ -73,8 +89,10 @@ def _folds(axis: Axis, tensor: TensorGeometry, facts: Tensor) -> dict[str, Json]
     }
 
 
-def labeled_ds(index: int, shape: Geometry, facts: Tensor) -> dict[str, Json]:
-    tensor = shape.tensors[index]
+def labeled_ds(index: int, description: Description, shape: Geometry) -> dict[str, Json]:
+    tensor, facts = shape.tensors[index], description.tensors[index]
+    present: Json = {"isPresent": 1}
+    is_index = index == index_tensor(description)
     order = shape.role_orders[tensor.role].order
     return {
         "ldsIdx_": index,
@@ -82,7 +100,7 @@ def labeled_ds(index: int, shape: Geometry, facts: Tensor) -> dict[str, Json]:
         "dsType_": tensor.role,
         "scale_": [tensor.scales[label] for label in order],
         "wordLength": facts.bytes_per_element,
-        "dataFormat_": facts.format.name,
-        "memOrg_": {"hbm": {"isPresent": 1}, "lx": {"isPresent": 1}},
+        "dataFormat_": DataFormats.SENUINT32.name if is_index else facts.format.name,
+        "memOrg_": {"hbm": present} if is_index else {"hbm": present, "lx": present},
         EXTENSION: tensor_extension(facts),
     }

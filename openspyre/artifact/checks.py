@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from openspyre.artifact.expression_check import check_expression
 from openspyre.artifact.fields import Problems
 from openspyre.artifact.geometry import blocks, lane_block
 from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Lanes, Place, Role, Tensor
@@ -29,6 +30,8 @@ def check_description(description: Description, problems: Problems, machine: Mac
     for index, tensor in enumerate(description.tensors):
         _check_tensor(description, index, tensor, problems, machine)
     _check_kind(description, problems)
+    if not problems.found:
+        check_expression(description, problems)
 
 
 def _check_kind(description: Description, problems: Problems) -> None:
@@ -68,7 +71,7 @@ def _check_indexed(description: Description, problems: Problems) -> None:
         problems.say("openspyre_.view", "some", "host views of all tensors of an op by elements, else none")
     table = tensors[0] if row.indexing is Indexing.READ else tensors[-1]
     lanes = {t.lane_dim for t in tensors if t is not table and t.lane_dim is not None}
-    own = {table.lane_dim} - {None, len(description.dims) - 1}
+    own = {lane for lane in (table.lane_dim,) if lane is not None and lane != len(description.dims) - 1}
     if not row.by_element and len(lanes | own) > 1:
         problems.say("openspyre_.lane_dim", str(sorted(lanes | own)), "one dim along the sticks of all tensors")
 
@@ -76,7 +79,7 @@ def _check_indexed(description: Description, problems: Problems) -> None:
 def _check_operand_count(description: Description, problems: Problems) -> None:
     row = TABLE[description.row]
     wanted = row.operands + len(row.scalars)
-    if row.kind is Kind.POINTWISE and len(description.inputs) != wanted:
+    if row.kind in (Kind.POINTWISE, Kind.CREATION) and len(description.inputs) != wanted:
         problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", f"{wanted} for {row.name}")
 
 

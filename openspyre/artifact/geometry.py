@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf, prod
 
 from openspyre.artifact.model import Description, Dim, Lanes, Tensor
-from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops import TABLE, Indexing, Kind
 
 _LABELS = ("mb", "x", "y", "i", "j", "ki", "kj")
 _MATMUL_LABELS = ("ki", "kj", "y", "x", "mb", "out", "in")
@@ -64,6 +64,19 @@ def is_reduction(description: Description) -> bool:
     return TABLE[description.row].kind is Kind.REDUCTION
 
 
+def index_tensor(description: Description) -> int | None:
+    """Number of the tensor that holds indices, if the op has one."""
+    return 1 if TABLE[description.row].kind is Kind.INDEXED else None
+
+
+def indirect_tensor(description: Description) -> int | None:
+    """Number of the tensor whose last dim is found through the index."""
+    row = TABLE[description.row]
+    if row.kind is not Kind.INDEXED:
+        return None
+    return 0 if row.indexing is Indexing.READ else len(description.tensors) - 1
+
+
 def lane_block(tensors: tuple[Tensor, ...]) -> int:
     """Lanes of one block: the longest stick of all operands that run along the lanes."""
     vectors = [t.elems_per_stick for t in tensors if t.lanes is Lanes.VECTOR]
@@ -113,15 +126,18 @@ def geometry(description: Description) -> Geometry:
     names = iter(_MATMUL_ROLES if is_contraction(description) else _ROLES)
     roles: dict[tuple[tuple[str, ...], str, int], str] = {}
     tensors = []
-    for tensor in description.tensors:
+    for number, tensor in enumerate(description.tensors):
         own_stick = op_stick if tensor.lane_dim is None else axes[tensor.lane_dim].label
         order = _order(tensor, axes, op_stick, full=not is_contraction(description))
         key = (tuple(sorted(order)), own_stick, tensor.elems_per_stick)
         if key not in roles:
             roles[key] = next(names, INDEX_ROLE)
+        role = roles[key]
+        if (indices := index_tensor(description)) is not None:
+            role = INDEX_ROLE if number == indices else _ROLES[0]
         tensors.append(
             TensorGeometry(
-                role=roles[key],
+                role=role,
                 order=order,
                 stick=own_stick,
                 scales={label: _scale(label, tensor, axes, op_stick) for label in order},

@@ -9,6 +9,7 @@ from openspyre.artifact.model import (
     Dim,
     Execution,
     HostView,
+    Iota,
     Lanes,
     Place,
     Role,
@@ -108,5 +109,36 @@ def transposed() -> Bundle:
     return Bundle("transposed", (x, out), (op,), (Execution("move_0", 0, _at(x, out)),))
 
 
+def normalised() -> Bundle:
+    """A layer norm with weight and bias along the stick, whose eps is an attribute."""
+    x, out = buffer("x", (96, 200), Role.INPUT), buffer("out", (96, 200), Role.OUTPUT)
+    weight, bias = (buffer(name, (200,), Role.INPUT) for name in ("weight", "bias"))
+    sizes = (96, 200)
+    dims = (Dim("i", 96, 32), Dim("j", 200, reduced=True))
+    whole, along = walk(x, (200, 1), sizes), walk(weight, (0, 1), sizes)
+    op = Description("layer_norm", dims, (whole, along, along), (whole,), (("eps", 1e-5), ("affine", "wb")))
+    return Bundle("normalised", (x, weight, bias, out), (op,), (Execution("norm_0", 0, _at(x, weight, bias, out)),))
+
+
+def gathered() -> Bundle:
+    """Rows of a table by an index: the last dim is the one the index counts along."""
+    table, out = buffer("table", (40, 200), Role.INPUT), buffer("out", (96, 200), Role.OUTPUT)
+    index = buffer("index", (96,), Role.INPUT, "int64", sparse=True)
+    sizes = (96, 200, 40)
+    dims = (Dim("i", 96, 24), Dim("j", 200), Dim("row", 40, reduced=True))
+    inputs = walk(table, (0, 1, 200), sizes), walk(index, (1, 0, 0), sizes)
+    op = Description("gather", dims, inputs, (walk(out, (200, 1, 0), sizes),))
+    return Bundle("gathered", (table, index, out), (op,), (Execution("gather_0", 0, _at(table, index, out)),))
+
+
+def counted() -> Bundle:
+    """start + place * step: an iota and two launch scalars, no tensor read."""
+    out = buffer("out", (300,), Role.OUTPUT, "float32")
+    slots = (ScalarSlot("float32"), ScalarSlot("float32"))
+    op = Description("arange", (Dim("i", 300),), (Iota(0, (1,)), *slots), (walk(out, (1,), (300,)),))
+    scalars = (Scalar("start", "float32"), Scalar("step", "float32"))
+    return Bundle("counted", (out,), (op,), (Execution("arange_0", 0, _at(out), ("start", "step")),), scalars)
+
+
 def samples() -> tuple[Bundle, ...]:
-    return pointwise(), row_sums(), matmul(), transposed()
+    return pointwise(), row_sums(), matmul(), transposed(), normalised(), gathered(), counted()

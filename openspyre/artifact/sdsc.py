@@ -5,7 +5,7 @@ from __future__ import annotations
 from openspyre.artifact.allocation import allocate_node, labeled_ds
 from openspyre.artifact.constants import constants, masked_axes
 from openspyre.artifact.extension import EXTENSION, op_extension
-from openspyre.artifact.geometry import Geometry, geometry, is_contraction, is_reduction, stick_dim
+from openspyre.artifact.geometry import Geometry, geometry, index_tensor, is_reduction
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.model import Description, Lanes
 from openspyre.spec.formats import DataFormats
@@ -66,7 +66,7 @@ def _dsc(description: Description, shape: Geometry, opfunc: str, first_symbol: i
     symbol = first_symbol
     nodes: list[Json] = []
     for index, tensor in enumerate(shape.tensors):
-        nodes.append(allocate_node(index, tensor, shape, description.tensors[index], symbol))
+        nodes.append(allocate_node(index, description, shape, symbol))
         symbol -= len(set(tensor.core_bytes))
     per_core: dict[str, Json] = {"name_": "core"} | {f"{axis.label}_": axis.per_core for axis in shape.axes}
     masked = masked_axes(description, shape)
@@ -87,9 +87,7 @@ def _dsc(description: Description, shape: Geometry, opfunc: str, first_symbol: i
             for role, tensor in shape.role_orders.items()
         },
         "scheduleTree_": nodes,
-        "labeledDs_": [
-            labeled_ds(index, shape, description.tensors[index]) for index, _ in enumerate(description.tensors)
-        ],
+        "labeledDs_": [labeled_ds(index, description, shape) for index in range(len(description.tensors))],
         "constantInfo_": constants(description, shape),
         "computeOp_": [_compute_op(description, opfunc)],
     }
@@ -105,19 +103,20 @@ def _compute_op(description: Description, opfunc: str) -> dict[str, Json]:
     outputs = len(description.outputs)
     # A reduction lists its accumulator, the output, among the inputs.
     listed = len(tensors) if is_reduction(description) else len(tensors) - outputs
-    return {
+    indices = index_tensor(description)
+    op: dict[str, Json] = {
         "exUnit": TABLE[description.row].unit.value,
         "opFuncName": opfunc,
         "attributes_": {"dataFormat_": data_format(description).name, "fidelity_": "regular"},
         "location": "Inner",
-        "inputLabeledDs": [f"Tensor{i}-idx{i}" for i in range(listed)],
+        "inputLabeledDs": [f"Tensor{i}-idx{i}" for i in range(listed) if i != indices],
         "outputLabeledDs": [f"Tensor{i}-idx{i}" for i in range(len(tensors) - outputs, len(tensors))],
     }
+    if indices is not None:
+        op["indirectAccessIndexLabeledDs"] = [f"Tensor{indices}-idx{indices}"]
+    return op
 
 
 def data_format(description: Description) -> DataFormats:
     """The format an op is said to compute in: its first tensor's."""
     return description.tensors[0].format
-
-
-__all__ = ["RESTICKIFY", "data_format", "is_contraction", "op_func_name", "sdsc_json", "stick_dim", "symbol_count"]

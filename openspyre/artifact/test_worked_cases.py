@@ -9,7 +9,7 @@ import pytest
 from openspyre.artifact.geometry import geometry
 from openspyre.artifact.listing import Address, listing
 from openspyre.artifact.model import Bundle, Description, Dim, Execution, Place, Role, ScalarSlot
-from openspyre.artifact.samples import buffer, walk
+from openspyre.artifact.samples import buffer, gathered, walk
 from openspyre.artifact.sdsc import sdsc_json
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.formats import DataFormats
@@ -216,6 +216,24 @@ def test_a_row_added_to_a_matrix_over_24_cores() -> None:
     assert found["dataStageParam_"]["0"]["ss_"] == {"name_": "core", "mb_": 4, "out_": 320}
     data = found["scheduleTree_"][1]["startAddressCoreCorelet_"]["data_"]
     assert set(data.values()) == {"-25"}, "all cores read the same row"
+
+
+def test_a_gather_marks_its_index_and_what_is_found_through_it() -> None:
+    found = dsc(gathered().descriptions[0])
+    assert found["computeOp_"][0]["opFuncName"] == "identity"
+    assert found["computeOp_"][0]["inputLabeledDs"] == ["Tensor0-idx0"]
+    assert found["computeOp_"][0]["indirectAccessIndexLabeledDs"] == ["Tensor1-idx1"]
+    assert [lds["dsType_"] for lds in found["labeledDs_"]] == ["OUTPUT", "KERNEL_IDX", "OUTPUT"]
+    assert found["labeledDs_"][1]["dataFormat_"] == "SENUINT32"
+    assert found["labeledDs_"][1]["memOrg_"] == {"hbm": {"isPresent": 1}}
+    table, index, out = found["scheduleTree_"]
+    assert (table["indirectAllocType_"], table["relatedIndirectAccessAlloc_"]) == (
+        "value_tensor",
+        "allocate-Tensor1_hbm",
+    )
+    assert sorted(table["maxDimSizes_"]) == [-1, -1, 1]
+    assert (index["indirectAllocType_"], index["indexTensorType_"]) == ("index_tensor", "index")
+    assert out["indirectAllocType_"] == "no_indirection"
 
 
 def test_an_op_on_single_values_gets_a_stick_of_its_own() -> None:

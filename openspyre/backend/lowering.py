@@ -37,12 +37,16 @@ def compile_bundle(bundle: Bundle) -> Program:
 
 
 def _step(bundle: Bundle, execution: Execution, symbols: Symbols) -> Step:
-    return symbols.bind(_template(bundle.descriptions[execution.description]), execution)
+    description = bundle.descriptions[execution.description]
+    return symbols.bind(_template(description, repr(description.attributes)), execution)
 
 
 @lru_cache(maxsize=1024)
-def _template(description: Description) -> Step:
-    """The step of a description, its symbols being numbers of tensors and scalar slots."""
+def _template(description: Description, attributes: str) -> Step:
+    """The step of a description, its symbols being numbers of tensors and scalar slots.
+
+    Attributes that compare equal may differ in kind (1, 1.0, True): their text is part of the key.
+    """
     kind = TABLE[description.row].kind
     if kind not in _LOWERINGS:
         raise InternalError(f"the back end cannot lower {description.row!r}: no way for {kind} ops")

@@ -1,0 +1,46 @@
+"""Whether a row's expression can take an op's operands and attributes: it is traced, as the back end will."""
+
+from __future__ import annotations
+
+from math import prod
+
+from openspyre.artifact.fields import Problems
+from openspyre.artifact.model import Description, Iota, Operand
+from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops.expression import Lane, Value, trace
+from openspyre.spec.ops.row_expression import Along
+
+
+def check_expression(description: Description, problems: Problems) -> None:
+    """Attributes come from a file: a body may refuse them in any way, and all of them are the file's fault."""
+    try:
+        results = _results(description)
+    except Exception as error:
+        found = f"{dict(description.attributes)} for {len(description.inputs)} operands ({error})"
+        problems.say("openspyre_.attributes", found[:300], f"operands and attributes {description.row} can take")
+        return
+    outputs = len(description.outputs)
+    # Statistics of a normalisation may be left out, results of other ops may not.
+    if outputs > results or (outputs < results and TABLE[description.row].kind is not Kind.ROWS):
+        problems.say("openspyre_", f"{outputs} outputs", f"{results}, what {description.row} returns")
+
+
+def _results(description: Description) -> int:
+    row = TABLE[description.row]
+    body = row.body
+    if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.REDUCTION, Kind.ROWS) or body is None:
+        return 1
+    along = (Along(prod(dim.size for dim in description.dims if dim.reduced)),) if row.kind is Kind.ROWS else ()
+    attributes = dict(description.attributes) if row.kind is Kind.ROWS else {}
+    count = row.operands if row.kind is Kind.REDUCTION else len(description.inputs)
+
+    def counted(*values: Value) -> tuple[Value, ...]:
+        returned = body(*along, *values, **attributes)
+        return returned if isinstance(returned, tuple) else (returned,)
+
+    return len(trace(counted, tuple(_lane(operand) for operand in description.inputs[:count])).results)
+
+
+def _lane(operand: Operand) -> Lane:
+    dtype = "int32" if isinstance(operand, Iota) else operand.dtype
+    return Lane.BOOL if dtype == "bool" else Lane.FLOAT if "float" in dtype else Lane.INT
