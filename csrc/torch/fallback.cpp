@@ -30,6 +30,22 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
+// As on every accelerator: operands on the host are a mistake, unless they are numbers (0-d) or indices.
+void check_same_device(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
+  if (schema.name().find("index") != std::string::npos) return;
+  std::optional<c10::Device> card, host;
+  for (size_t i = stack.size() - schema.arguments().size(); i < stack.size(); ++i) {
+    visit_tensors(stack[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      if (tensor.device().type() == kSpyre) card = tensor.device();
+      if (tensor.is_cpu() && tensor.dim() > 0) host = tensor.device();
+    });
+  }
+  TORCH_CHECK(!card || !host, schema.name(),
+              ": Expected all tensors to be on the same device, but found at least two devices, ", *card,
+              " and cpu! Move the other one with .to('spyre')");
+}
+
 struct Traffic {
   int64_t bytes = 0;
   c10::DeviceIndex device = -1;
@@ -104,6 +120,7 @@ bool inside_fallback() { return fallback_depth > 0; }
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string name = c10::toString(op.operator_name());
+  check_same_device(schema, *stack);
   const FallbackMode now = mode.load(std::memory_order_relaxed);
   bool first = false;
   {

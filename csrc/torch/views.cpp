@@ -184,8 +184,12 @@ void resize_bytes(const c10::Storage& storage, size_t bytes) {
   if (shape && bytes > 0) give_tiles(storage, scalar_type_of(shape->dtype()), {static_cast<int64_t>(bytes)}, {1}, 0);
 }
 
-// Only to refuse it in our own words: torch would speak of a missing operator.
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("empty.memory_format", TORCH_FN(Translated<&empty>::call)); }
+// Only to refuse sparse tensors in our own words: torch would speak of a missing operator.
+void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, c10::toString(op.operator_name()),
+                              ": spyre holds strided tensors only, not sparse ones; keep a sparse tensor on the CPU");
+}
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", TORCH_FN(Translated<&empty>::call));

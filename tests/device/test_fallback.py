@@ -112,6 +112,36 @@ def test_training_follows_the_cpu(foreach):
     assert mine == pytest.approx(theirs, rel=1e-4)
 
 
+@pytest.mark.parametrize("cell", [torch.nn.LSTM, torch.nn.GRU])
+def test_recurrent_layers_follow_the_cpu(cell):
+    torch.manual_seed(0)
+    layer = cell(6, 5, num_layers=2)
+    x = torch.randn(7, 3, 6)
+    expected = layer(x)[0]
+    expected.sum().backward()
+    gradients = [p.grad.clone() for p in layer.parameters()]
+    layer.zero_grad()
+    layer.to("spyre")
+    result = layer(x.to("spyre"))[0]
+    result.sum().backward()
+    torch.testing.assert_close(result.cpu(), expected)
+    for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad.cpu(), gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_operands_on_the_host_are_refused_as_on_every_accelerator():
+    x = torch.ones(3, 4).to("spyre")
+    for action in (
+        lambda: x + torch.ones(3, 4),
+        lambda: x @ torch.ones(4, 2),
+        lambda: torch.digamma(x, out=torch.empty(3, 4)),
+    ):
+        with pytest.raises(RuntimeError, match=r"same device|spyre"):
+            action()
+    assert (x * torch.tensor(2.0)).cpu().eq(2).all()
+    assert x[torch.tensor([0, 2])].shape == (2, 4), "indices may come from the host"
+
+
 def test_autocast_lowers_matmul_and_keeps_sums_wide():
     x = torch.randn(8, 8).to("spyre")
     with torch.autocast("spyre", dtype=torch.float16):

@@ -10,7 +10,7 @@ from openspyre import card
 from openspyre.spec import logs
 from openspyre.spec.environment import Settings
 from torch_spyre import _torch
-from torch_spyre.ops import eager
+from torch_spyre.ops import eager, recurrent
 
 log = logging.getLogger("spyre.device")
 
@@ -24,6 +24,7 @@ def configure() -> None:
     # A rank beyond the visible cards is no error yet: the process may never touch this device.
     _torch.set_default_device(max(settings.local_rank, 0))
     eager.register()
+    recurrent.register()
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
 

@@ -1,0 +1,31 @@
+"""Where a module's weights lie once it is on the card: a linear layer's with out_features on the stick.
+
+The matrix unit reads the second operand of x @ W.t() along its columns; a weight tiled so is read as it lies, any other is
+re-tiled by every call.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from openspyre.spec.layout import SpyreTensorLayout
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
+
+_LOOKED_UP = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+
+
+def place_linear_weights(module: torch.nn.Module) -> None:
+    """Re-tile the weights of all nn.Linear inside, if they have the default layout: a layout of the user's stays.
+
+    A weight that an embedding shares keeps the default: rows are looked up along the stick, and the tied linear layer re-tiles
+    a copy in each call. Untie them (a clone for the head) where that costs more than the memory.
+    """
+    looked_up = {id(m.weight) for m in module.modules() if isinstance(m, _LOOKED_UP)}
+    for linear in (m for m in module.modules() if isinstance(m, torch.nn.Linear)):
+        weight = linear.weight
+        if id(weight) in looked_up or weight.device.type != DEVICE_NAME or weight.dim() != 2 or weight.numel() == 0:
+            continue
+        size, stride = list(weight.shape), list(weight.stride())
+        if device_tensor_layout(weight) == SpyreTensorLayout(size, stride, weight.dtype, [0, 1]):
+            set_spyre_tensor_layout(weight.detach(), SpyreTensorLayout(size, stride, weight.dtype, [1, 0]))
