@@ -24,6 +24,10 @@ def _size(x: Value) -> Value:
     return call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x))
 
 
+def _without_nan(x: Value) -> Value:
+    return select(call("is_nan", x), 0.0, x) if x.lane is Lane.FLOAT else x
+
+
 def _squared_deviation(x: Value, mean: Value) -> Value:
     return (x - mean) * (x - mean)
 
@@ -68,8 +72,8 @@ REDUCTIONS: tuple[Row, ...] = (
     _norm("norm2", 2, "square root of the sum of squares", Fold.SUM, body=lambda x: x * x, finish=_root),
     _row("count_nonzero", "how many are not 0", Fold.SUM, body=lambda x: to_int(to_bool(x)), inductor=(),
          aten=("count_nonzero", "count_nonzero.dim_IntList", "count_nonzero.out", "count_nonzero.dim_IntList_out")),
-    _row("nansum", "sum along dims, NaN as 0", Fold.SUM, inductor=(), aten=("nansum", "nansum.out"), integers=False,
-         body=lambda x: select(call("is_nan", x), 0.0, x)),
+    _row("nansum", "sum along dims, NaN as 0", Fold.SUM, inductor=(), aten=("nansum", "nansum.out"), promotion=Promotion.SUM,
+         body=_without_nan),
     _spread("var", 1, "variance along dims", _VARIANCE, _unbiased),
     _spread("var_biased", 0, "mean square deviation along dims", _VARIANCE, _mean),
     _spread("std", 1, "standard deviation along dims", _DEVIATION, lambda total, share: _root(_unbiased(total, share))),
