@@ -201,20 +201,30 @@ size_t copy_bits(const void* source, void* target, size_t n) {
   return n;
 }
 
+// A host's bool must be read as 0 or 1; NINF is the same code inside the card and out.
+constexpr bool keeps_bits(int source, int target) {
+  const bool both_sen169 = source <= static_cast<int>(Codec::Sen169Seen) && target == static_cast<int>(Codec::Sen169);
+  return both_sen169 || (source == target && source != static_cast<int>(Codec::Bool8));
+}
+
+struct Pair {
+  Convert convert;
+  int copied_bytes;
+};
+
 template <int source, int target>
-constexpr Convert pair() {
+constexpr Pair pair() {
   using S = typename Of<static_cast<Codec>(source)>::type;
   using T = typename Of<static_cast<Codec>(target)>::type;
-  constexpr bool kBothSen169 = source <= 1 && target == 0;
-  constexpr bool kHostBool = source == target && source == static_cast<int>(Codec::Bool8);  // must be read as 0 or 1
-  if constexpr ((source == target && !kHostBool) || kBothSen169) {
-    return copy_bits<sizeof(typename S::Storage)>;
+  constexpr size_t kSize = sizeof(typename S::Storage);
+  if constexpr (keeps_bits(source, target)) {
+    return {copy_bits<kSize>, static_cast<int>(kSize)};
   } else {
-    return convert_pair<S, T>;
+    return {convert_pair<S, T>, 0};
   }
 }
 
-using Row = std::array<Convert, kCodecCount>;
+using Row = std::array<Pair, kCodecCount>;
 
 template <int source, int... targets>
 constexpr Row make_row(std::integer_sequence<int, targets...>) {
@@ -231,7 +241,11 @@ constexpr auto kTable = make_table(std::make_integer_sequence<int, kCodecCount>(
 }  // namespace
 
 Convert exact_conversion(Codec source, Codec target) {
-  return kTable[static_cast<size_t>(source)][static_cast<size_t>(target)];
+  return kTable[static_cast<size_t>(source)][static_cast<size_t>(target)].convert;
+}
+
+int copied_bytes(Codec source, Codec target) {
+  return kTable[static_cast<size_t>(source)][static_cast<size_t>(target)].copied_bytes;
 }
 
 }  // namespace openspyre::convert

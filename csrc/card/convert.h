@@ -2,6 +2,7 @@
 #pragma once
 
 #include "formats.h"
+#include "isa.h"
 
 namespace openspyre::convert {
 
@@ -50,13 +51,38 @@ constexpr int kCodecCount = static_cast<int>(Codec::None);
 Codec codec_of(DType host);
 Codec codec_of(DeviceElement element);  // None where the format cannot hold the type
 
+// Runs of `lanes` elements at constant distances (in bytes) on both sides: the sticks of a copy.
+struct Grid {
+  struct Loop {
+    int64_t count, source, target;
+  };
+  const std::byte* source;
+  std::byte* target;
+  size_t lanes;
+  Loop outer, inner;
+};
+
+// Converts all runs of a grid in one pass; there is none for conversions that can fail. Streaming writes whole lines
+// around the cache where the target is aligned to them: make them visible with dma::finish_streaming.
+using ConvertGrid = void (*)(const Grid& grid, bool streaming);
+
+struct Conversion {
+  Convert run = nullptr;
+  ConvertGrid grid = nullptr;  // of the hot pairs and of plain copies only
+};
+
 Convert exact_conversion(Codec source, Codec target);  // every pair, through double or int64
+int copied_bytes(Codec source, Codec target);          // the element's size where the bits stay as they are, else 0
 
-enum class Vectors : uint8_t { Baseline, Wide };  // what every host of this architecture has; x86-64-v3
-Vectors best_vectors();                           // the widest this host has
+// The hot pairs, with the same bits; empty for the others.
+Conversion vector_conversion(Codec source, Codec target, Isa isa);
+ConvertGrid grid_copy(int itemsize, Isa isa);
 
-// The hot pairs, with the same bits; nullptr for the others.
-Convert vector_conversion(Codec source, Codec target, Vectors vectors);
-Convert conversion(Codec source, Codec target);  // the best there is for this host
+Conversion conversion(Codec source, Codec target);  // the best there is for host and configuration
+
+// As those of formats.h, which give the run alone.
+Conversion to_device(DType host, DeviceElement device);
+Conversion to_host(DeviceElement device, DType host);
+Conversion between(DeviceElement source, DeviceElement target);
 
 }  // namespace openspyre::convert

@@ -98,26 +98,30 @@ Codec codec_of(DType host) {
   }
 }
 
-Convert conversion(Codec source, Codec target) {
-  if (source == Codec::None || target == Codec::None) return nullptr;
-  const Convert fast = vector_conversion(source, target, best_vectors());
-  return fast != nullptr ? fast : exact_conversion(source, target);
+Conversion conversion(Codec source, Codec target) {
+  if (source == Codec::None || target == Codec::None) return {};
+  const Isa isa = active_isa();
+  const Conversion fast = vector_conversion(source, target, isa);
+  if (fast.run != nullptr) return fast;
+  const int copied = copied_bytes(source, target);
+  return {exact_conversion(source, target), copied != 0 ? grid_copy(copied, isa) : nullptr};
+}
+
+Conversion to_device(DType host, DeviceElement device) { return conversion(codec_of(host), codec_of(device)); }
+
+Conversion to_host(DeviceElement device, DType host) {
+  const Codec codec = codec_of(device);
+  return conversion(codec == Codec::Sen169 ? Codec::Sen169Seen : codec, codec_of(host));
+}
+
+Conversion between(DeviceElement source, DeviceElement target) {
+  return conversion(codec_of(source), codec_of(target));
 }
 
 }  // namespace convert
 
-Convert to_device(DType host, DeviceElement device) {
-  return convert::conversion(convert::codec_of(host), convert::codec_of(device));
-}
-
-Convert to_host(DeviceElement device, DType host) {
-  const convert::Codec codec = convert::codec_of(device);
-  return convert::conversion(codec == convert::Codec::Sen169 ? convert::Codec::Sen169Seen : codec,
-                             convert::codec_of(host));
-}
-
-Convert between(DeviceElement source, DeviceElement target) {
-  return convert::conversion(convert::codec_of(source), convert::codec_of(target));
-}
+Convert to_device(DType host, DeviceElement device) { return convert::to_device(host, device).run; }
+Convert to_host(DeviceElement device, DType host) { return convert::to_host(device, host).run; }
+Convert between(DeviceElement source, DeviceElement target) { return convert::between(source, target).run; }
 
 }  // namespace openspyre

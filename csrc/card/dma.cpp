@@ -75,33 +75,43 @@ void divide_row(const Piece& piece, int64_t limit, std::vector<Piece>& tasks) {
   }
 }
 
-// Cuts a piece into tasks of about kTaskBytes along its outermost loops.
+// The loop to cut: along it both sides advance least, so that a part lies close together on both.
+Axis nearest(const Piece& piece, bool with_tiles) {
+  const auto pitch = [&](const Axis& axis) { return std::max(axis.host, piece.irregular ? axis.view : axis.device); };
+  std::vector<Axis> loops = piece.axes;
+  if (with_tiles) loops.push_back({piece.row[0].tiles, piece.row[0].lanes, 0, piece.row[0].tile_stride});
+  return *std::min_element(loops.begin(), loops.end(),
+                           [&](const Axis& a, const Axis& b) { return pitch(a) < pitch(b); });
+}
+
+// Cuts a piece into tasks of about kTaskBytes.
 void divide(const Piece& piece, int64_t itemsize, std::vector<Piece>& tasks) {
   const int64_t bytes = piece.elements() * itemsize;
   if (bytes <= kTaskBytes) {
     tasks.push_back(piece);
     return;
   }
-  if (piece.axes.empty()) return divide_row(piece, kTaskBytes / itemsize, tasks);
-  // The loop with the longest device stride: the others walk neighbouring sticks and stay together.
-  const auto outer = std::max_element(piece.axes.begin(), piece.axes.end(),
-                                      [](const Axis& a, const Axis& b) { return a.device < b.device; });
-  const auto position = outer - piece.axes.begin();
-  const Axis axis = *outer;
-  int64_t length = std::max<int64_t>(1, kTaskBytes / (bytes / axis.count));
+  const bool tiled = piece.row.size() == 1 && piece.row[0].tiles > 1;
+  if (piece.axes.empty() && !tiled) return divide_row(piece, kTaskBytes / itemsize, tasks);
+  const Axis loop = nearest(piece, tiled);
+  const auto axis = std::find(piece.axes.begin(), piece.axes.end(), loop);
+  int64_t length = std::max<int64_t>(1, kTaskBytes / (bytes / loop.count));
   if (length > 64) length = length / 64 * 64;
-  for (int64_t first = 0; first < axis.count; first += length) {
+  for (int64_t first = 0; first < loop.count; first += length) {
     Piece part = piece;
-    part.host += first * axis.host;
-    part.view += first * axis.view;
-    part.device += first * axis.device;
-    part.axes[position].count = std::min(length, axis.count - first);
-    if (part.axes[position].count == 1) {
-      part.axes.erase(part.axes.begin() + position);
-      divide(part, itemsize, tasks);
+    part.host += first * loop.host;
+    part.view += first * loop.view;
+    part.device += first * loop.device;
+    const int64_t count = std::min(length, loop.count - first);
+    const auto position = part.axes.begin() + (axis - piece.axes.begin());
+    if (axis == piece.axes.end()) {
+      part.row[0].tiles = count;
+    } else if (count > 1) {
+      position->count = count;
     } else {
-      tasks.push_back(std::move(part));
+      part.axes.erase(position);
     }
+    count > 1 ? tasks.push_back(std::move(part)) : divide(part, itemsize, tasks);
   }
 }
 
@@ -136,7 +146,7 @@ bool run_replicas(const Transfer& transfer, const std::vector<Piece>& pieces, st
 
 // A linear (host or staged) tensor against a view; elements are converted as told.
 bool move_view(const DeviceView& view, std::byte* linear, int linear_itemsize, std::span<const int64_t> stride,
-               Convert convert, bool inbound) {
+               const convert::Conversion& convert, bool inbound) {
   const std::vector<Piece> pieces =
       dma::plan(*view.shape, view.offset, dma::merged_axes(view.size, stride, view.stride));
   const Transfer transfer{
@@ -204,19 +214,20 @@ bool may_overlap(const DeviceView& a, const DeviceView& b) {
 }
 
 // Reads the source's codes into dense scratch memory and writes them, converted, to the target.
-void stage(const DeviceView& source, const DeviceView& target, std::byte* scratch, Convert convert) {
+void stage(const DeviceView& source, const DeviceView& target, std::byte* scratch, const convert::Conversion& convert) {
   const int itemsize = device_itemsize(source.shape->layout().format);
   const std::vector<int64_t> strides = dense_strides(source.size);
-  const Convert keep = between(element_of(source), element_of(source));
+  const convert::Conversion keep = convert::between(element_of(source), element_of(source));
   (void)move_view(source, scratch, itemsize, strides, keep, false);
   if (!move_view(target, scratch, itemsize, strides, convert, true)) {
-    report_value(scratch, itemsize, source.size, strides, convert, to_host(element_of(source), DType::Int64),
+    report_value(scratch, itemsize, source.size, strides, convert.run, to_host(element_of(source), DType::Int64),
                  element_text(element_of(target)));
   }
 }
 
 // Stages blocks that stay in the cache, cut along the outermost dims.
-void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte* scratch, Convert convert, size_t dim) {
+void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte* scratch,
+                  const convert::Conversion& convert, size_t dim) {
   const int64_t elements = count_elements(source.size);
   if (elements <= kStageElements) return stage(source, target, scratch, convert);
   const int64_t count = source.size[dim];
@@ -235,21 +246,21 @@ void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte*
 
 void copy_in(const HostView& source, const DeviceView& target) {
   check_sizes(source.size, target.size);
-  const Convert convert = to_device(source.dtype, element_of(target));
-  if (convert == nullptr) no_conversion(name(source.dtype), element_text(element_of(target)));
+  const convert::Conversion convert = convert::to_device(source.dtype, element_of(target));
+  if (convert.run == nullptr) no_conversion(name(source.dtype), element_text(element_of(target)));
   if (count_elements(target.size) == 0) return;
   auto* data = static_cast<std::byte*>(source.data);
   const int itemsize = host_itemsize(source.dtype);
   if (!move_view(target, data, itemsize, source.stride, convert, true)) {
-    report_value(data, itemsize, source.size, source.stride, convert,
+    report_value(data, itemsize, source.size, source.stride, convert.run,
                  to_device(source.dtype, {DType::Int64, DataFormat::IEEE_INT64}), element_text(element_of(target)));
   }
 }
 
 void copy_out(const DeviceView& source, const HostView& target) {
   check_sizes(source.size, target.size);
-  const Convert convert = to_host(element_of(source), target.dtype);
-  if (convert == nullptr) no_conversion(element_text(element_of(source)), name(target.dtype));
+  const convert::Conversion convert = convert::to_host(element_of(source), target.dtype);
+  if (convert.run == nullptr) no_conversion(element_text(element_of(source)), name(target.dtype));
   if (count_elements(source.size) == 0) return;
   if (!move_view(source, static_cast<std::byte*>(target.data), host_itemsize(target.dtype), target.stride, convert,
                  false)) {
@@ -259,8 +270,8 @@ void copy_out(const DeviceView& source, const HostView& target) {
 
 void copy_across(const DeviceView& source, const DeviceView& target) {
   check_sizes(source.size, target.size);
-  const Convert convert = between(element_of(source), element_of(target));
-  if (convert == nullptr) no_conversion(element_text(element_of(source)), element_text(element_of(target)));
+  const convert::Conversion convert = convert::between(element_of(source), element_of(target));
+  if (convert.run == nullptr) no_conversion(element_text(element_of(source)), element_text(element_of(target)));
   const int64_t elements = count_elements(source.size);
   if (elements == 0) return;
   if (same_places(source, target) && element_of(source) == element_of(target)) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "convert.h"
 #include "dma_plan.h"
 
 namespace openspyre::dma {
@@ -13,7 +14,7 @@ struct Transfer {
   std::byte* device;  // first element of the buffer
   int host_itemsize;
   int device_itemsize;
-  Convert convert;
+  convert::Conversion convert;
   bool inbound;    // host to device
   bool streaming;  // large: write around the cache
 };

@@ -13,6 +13,7 @@ namespace openspyre::dma {
 // One loop of a copy: strides in elements. `view` is the stride in the buffer's host space, `device` in its memory.
 struct Axis {
   int64_t count, host, view, device;
+  bool operator==(const Axis&) const = default;
 };
 
 // Part of a row: `tiles` times `lanes` elements, contiguous on the host as a whole, on the device within each tile.

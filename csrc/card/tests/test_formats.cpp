@@ -184,7 +184,7 @@ TEST(fp8_casts_as_torch_does) {
 }
 
 TEST(vector_loops_give_the_exact_bits_at_every_length) {
-  using convert::Codec, convert::Vectors;
+  using convert::Codec;
   std::vector<float> floats = interesting_floats();
   std::vector<std::byte> bytes(floats.size() * 4);
   std::memcpy(bytes.data(), floats.data(), bytes.size());
@@ -194,10 +194,10 @@ TEST(vector_loops_give_the_exact_bits_at_every_length) {
                reinterpret_cast<std::byte*>(patterns.data() + patterns.size()));
   for (int s = 0; s < convert::kCodecCount; ++s) {
     for (int t = 0; t < convert::kCodecCount; ++t) {
-      for (Vectors vectors : {Vectors::Baseline, Vectors::Wide}) {
+      for (Isa isa : {Isa::Baseline, Isa::Avx2, Isa::Avx512}) {
         const auto source = static_cast<Codec>(s), target = static_cast<Codec>(t);
-        const Convert fast = convert::vector_conversion(source, target, vectors);
-        if (fast == nullptr || vectors > convert::best_vectors()) continue;
+        const Convert fast = convert::vector_conversion(source, target, isa).run;
+        if (fast == nullptr || !available(isa)) continue;
         const Convert exact = convert::exact_conversion(source, target);
         for (size_t n = 0; n < bytes.size() / 8; n = n < 300 ? n + 1 : n * 7 + 5) {
           std::vector<std::byte> got(n * 8 + 8), expected(n * 8 + 8);
