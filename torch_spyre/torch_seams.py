@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch.overrides.has_torch_function_unary", "keeps tensor subclasses working in wrapped methods", "no method is wrapped"),
     Seam(
         "torch.nn.Module._apply",
-        "moving a module to spyre or back keeps Parameters the same objects and tied weights tied",
+        "moving a module to spyre or back keeps Parameters the same objects and tied weights tied; linear weights are tiled for use",
         "TensorImpl::has_compatible_shallow_copy_type counts PrivateUse1 as dense, or swapping becomes torch's default",
         replaced=True,
     ),
@@ -143,6 +144,8 @@ def install() -> None:
 
 
 def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:
+    moving = threading.local()
+
     def moves_to_or_from_card(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
         # An empty tensor like the first parameter tells where fn leads.
         for tensor in module.parameters():
@@ -154,13 +157,20 @@ def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
         future = torch.__future__
-        if future.get_swap_module_params_on_conversion() or not moves_to_or_from_card(self, fn):
+        swaps = future.get_swap_module_params_on_conversion()
+        if getattr(moving, "on", False) or not moves_to_or_from_card(self, fn):  # children follow the module moved
             return original(self, fn, recurse)
+        from torch_spyre.device.weights import place_linear_weights
+
+        moving.on = True
         future.set_swap_module_params_on_conversion(True)
         try:
-            return original(self, fn, recurse)
+            moved = original(self, fn, recurse)
         finally:
-            future.set_swap_module_params_on_conversion(False)
+            future.set_swap_module_params_on_conversion(swaps)
+            moving.on = False
+        place_linear_weights(moved)
+        return moved
 
     return _apply
 
