@@ -29,12 +29,19 @@ class ProgramCache:
 
     def compiled(self, bundle: Bundle) -> Program:
         """The bundle's program, from the cache if it is there, otherwise compiled and kept."""
-        path = self._path(bundle)
-        found = _read(path)
+        key = content_hash(bundle)
+        found = self.find(key)
         if found is None:
             found = compile_bundle(bundle)
-            _write(path, print_program(found))
+            self.keep(key, found)
         return found
+
+    def find(self, key: str) -> Program | None:
+        """A program kept under this text; whoever knows a key before there is a bundle saves making one."""
+        return _read(self._path(key))
+
+    def keep(self, key: str, program: Program) -> None:
+        _write(self._path(key), print_program(program))
 
     def clear(self) -> int:
         """Removes every entry; how many there were."""
@@ -43,9 +50,9 @@ class ProgramCache:
             entry.unlink(missing_ok=True)
         return len(entries)
 
-    def _path(self, bundle: Bundle) -> Path:
-        key = hashlib.sha256(f"{compiler_hash()} {content_hash(bundle)}".encode()).hexdigest()
-        return self.directory / f"{key}.program"
+    def _path(self, key: str) -> Path:
+        name = hashlib.sha256(f"{compiler_hash()} {key}".encode()).hexdigest()
+        return self.directory / f"{name}.program"
 
 
 def _read(path: Path) -> Program | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from openspyre.artifact.model import Bundle, Description, Execution
+from openspyre.artifact.model import Bundle, Description
 from openspyre.backend import contract, gather, map_step, reduce, relayout, rows
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step
@@ -27,18 +27,14 @@ _LOWERINGS: dict[Kind, Lowering] = {
 def compile_bundle(bundle: Bundle) -> Program:
     """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them."""
     symbols = Symbols.of(bundle)
+    templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
     return Program(
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
         scalars=tuple(scalar.name for scalar in bundle.scalars),
-        steps=tuple(_step(bundle, execution, symbols) for execution in bundle.executions),
+        steps=tuple(symbols.bind(templates[execution.description], execution) for execution in bundle.executions),
         pool_bytes=bundle.pool_bytes,
     )
-
-
-def _step(bundle: Bundle, execution: Execution, symbols: Symbols) -> Step:
-    description = bundle.descriptions[execution.description]
-    return symbols.bind(_template(description, repr(description.attributes)), execution)
 
 
 @lru_cache(maxsize=1024)

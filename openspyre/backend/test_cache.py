@@ -47,7 +47,7 @@ def test_another_compiler_is_another_entry(programs: ProgramCache, monkeypatch: 
     assert len(list(programs.directory.iterdir())) == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"program", b"\xff\xfe", b"step", b'program name="x" symbols=[1'])
+@pytest.mark.parametrize("damage", [b"", b"program", b"\xff\xfe", b"step", b'program {"name": "x", "symbols": [1'])
 def test_a_damaged_entry_is_replaced(damage: bytes, programs: ProgramCache) -> None:
     bundle = samples.pointwise()
     expected = programs.compiled(bundle)

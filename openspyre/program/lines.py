@@ -1,17 +1,15 @@
-"""Lines of `keyword name=value ...`, read with their types checked."""
+"""Lines of a keyword and a JSON object, read with their types checked."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import TypeVar
 
 from openspyre.spec.errors import SpyreError
 
-_NAME = re.compile(r"(\w+)=")
-_DECODER = json.JSONDecoder()
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -25,17 +23,12 @@ class Line:
     def __init__(self, number: int, text: str) -> None:
         self.number = number
         self.keyword, _, rest = text.strip().partition(" ")
-        self.values: dict[str, object] = {}
-        position = 0
-        while position < len(rest):
-            name = _NAME.match(rest, position)
-            if name is None:
-                raise self.wrong(self.keyword, rest[position : position + 40], "name=value")
-            try:
-                self.values[name[1]], position = _DECODER.raw_decode(rest, name.end())
-            except (ValueError, RecursionError):
-                raise self.wrong(name[1], rest[name.end() : name.end() + 40], "a JSON value") from None
-            position += rest[position : position + 1] == " "
+        values: object = None
+        with contextlib.suppress(ValueError, RecursionError):
+            values = json.loads(rest)
+        if not isinstance(values, dict):
+            raise self.wrong(self.keyword, rest, "a JSON object")
+        self.values: dict[str, object] = values
 
     def wrong(self, field: str, found: object, expected: str) -> InvalidProgram:
         return InvalidProgram(f"line {self.number}, {field}: found {str(found)[:80]!r}, expected {expected}")
@@ -83,9 +76,10 @@ class Line:
         return None if self.values.get(name, "") is None else self.choice(name, kind)
 
     def _one(self, name: str, value: str, kind: type[_Choice]) -> _Choice:
-        if value not in list(kind):
-            raise self.wrong(name, value, f"one of {', '.join(kind)}")
-        return kind(value)
+        try:
+            return kind(value)
+        except ValueError:
+            raise self.wrong(name, value, f"one of {', '.join(kind)}") from None
 
 
 class Lines:

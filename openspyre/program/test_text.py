@@ -25,6 +25,7 @@ from openspyre.spec.formats import TENSOR_DTYPES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
 
+EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0}'
 NAMES = st.text(max_size=6)
 NUMBERS = st.integers(-(2**62), 2**62)
 TUPLES = st.lists(NUMBERS, max_size=4).map(tuple)
@@ -102,11 +103,13 @@ def test_a_changed_text_is_a_program_or_refused(program: Program, data: st.DataO
     ("text", "message"),
     [
         ("", "'program' should follow"),
-        ("step", "expected program"),
-        ('program name="p" symbols=[] scalars=[] pool_bytes=true', "pool_bytes"),
-        ('program name="p" symbols=[] scalars=[] pool_bytes=0\nloop extent=1', "expected the end"),
-        ('program name="p" symbols=[] scalars=[] pool_bytes=0 junk', "name=value"),
-        (f'program name="p" symbols=[] scalars=[] pool_bytes={2**63}', "64 bits"),
+        ("step {}", "expected program"),
+        ("program", "a JSON object"),
+        ("program [1]", "a JSON object"),
+        (EMPTY.replace("0", "true"), "pool_bytes"),
+        (EMPTY + '\nloop {"extent": 1}', "expected the end"),
+        (EMPTY + " junk", "a JSON object"),
+        (EMPTY.replace("0", str(2**63)), "64 bits"),
     ],
 )
 def test_what_is_no_program_is_named(text: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""A program as text and back: a line per object, `keyword name=value ...`, values as JSON. For caches and people."""
+"""A program as text and back: a line per object, a keyword and its fields as JSON. For caches and people."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
 
+_encode = json.JSONEncoder(separators=(", ", ": ")).encode
 _OPCODES = (*PRIMITIVES, "select", "copy")
 
 
@@ -43,7 +44,7 @@ def print_program(program: Program) -> str:
 
 
 def _line(keyword: str, **values: object) -> str:
-    return " ".join([keyword, *(f"{name}={json.dumps(v, separators=(',', ':'))}" for name, v in values.items())])
+    return f"{keyword} {_encode(values)}"
 
 
 def _step_lines(step: Step) -> Iterator[str]:
