@@ -182,7 +182,7 @@ def test_a_number_as_second_operand(name, dtype, zero_dim):
     other = torch.tensor(_encoded(number, dtype)).double() if dtype.is_floating_point else torch.tensor(number)
     keywords = parameters(row, dtype)
     exact = packet(row)(held(host) if dtype.is_floating_point else host, other, **keywords)
-    assert result.dtype == packet(row)(host.to("meta"), given, **keywords).dtype
+    assert result.dtype == packet(row)(host, given, **keywords).dtype
     assert_rounded(result, exact, row.ulps, rounding(row).fp32_ulps)
 
 
@@ -192,3 +192,112 @@ def test_integers_beyond_float_precision_compare_as_torch_does(name):
     for other in (torch.tensor([2.0**24, 2.0**24, -(2.0**24), 7.0]), 2.0**24, 2**24 + 1, torch.tensor(2**24)):
         mine = packet(ROWS[name])(whole.to("spyre"), other.to("spyre") if getattr(other, "ndim", 0) else other)
         assert torch.equal(mine.cpu(), packet(ROWS[name])(whole, other))
+
+
+PROMOTIONS = [
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.uint8,
+    torch.int8,
+    torch.int32,
+    torch.int64,
+    torch.bool,
+]
+
+
+@pytest.mark.parametrize("first", PROMOTIONS, ids=title)
+@pytest.mark.parametrize("second", [*PROMOTIONS, 2, 2.5, True], ids=title)
+def test_types_promote_as_in_torch(first, second):
+    """Tensors with tensors, with 0-d tensors of the card and the CPU, and with numbers."""
+    x = torch.tensor([[1, 0, 1], [1, 1, 1]], dtype=first)
+    others = [second]
+    if isinstance(second, torch.dtype):
+        others = [torch.ones(2, 3, dtype=second), torch.ones((), dtype=second)]
+    for operation in (torch.add, torch.mul, torch.div, torch.eq, torch.where):
+        for other in others:
+            for moved in (
+                [other.to("spyre"), other][: 2 - (other.dim() > 0)] if isinstance(other, torch.Tensor) else [other]
+            ):
+                arguments = (x > 0, x, other) if operation is torch.where else (x, other)
+                cards = (*(a.to("spyre") for a in arguments[:-1]), moved)
+                mine, theirs = operation(*cards), operation(*arguments)
+                assert mine.dtype == theirs.dtype, operation.__name__
+                torch.testing.assert_close(mine.cpu(), theirs, rtol=2**-8, atol=0)
+
+
+def test_scalars_that_choose_a_row_belong_to_the_key():
+    x = torch.tensor([1.0, 2.0]).to("spyre")
+    assert [(x.add(x, alpha=alpha) + x.pow(power)).tolist() for alpha, power in ((1, 2), (2, 3), (1, 2), (2.5, 0.0))] == [
+        [3.0, 8.0], [4.0, 14.0], [3.0, 8.0], [4.5, 8.0]
+    ]  # fmt: skip
+
+
+def test_bounds_of_clamp_may_be_left_out():
+    host = torch.tensor([-2.0, 0.5, 2.0, float("nan")])
+    low, high = torch.tensor([-1.0, 1.0, 1.0, 0.0]), torch.tensor([1.0, 1.5, 3.0, 0.0])
+    for bounds in ((-1.0, 1.0), (-1.0, None), (None, 1.0), (0, 1), (2.0, 1.0), (low, high), (low, None), (None, high)):
+        mine = host.to("spyre").clamp(*(b.to("spyre") if isinstance(b, torch.Tensor) else b for b in bounds))
+        torch.testing.assert_close(mine.cpu(), host.clamp(*bounds), rtol=0, atol=0, equal_nan=True)
+
+
+def test_integer_division_rounds_as_torch_does():
+    a = torch.tensor([7, -7, 7, -7, 0, 2**31 - 1], dtype=torch.int32)
+    b = torch.tensor([2, 2, -2, -2, 5, -1], dtype=torch.int32)
+    for operation in (
+        torch.floor_divide,
+        torch.remainder,
+        torch.fmod,
+        lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+        lambda x, y: torch.div(x, y, rounding_mode="floor"),
+    ):
+        assert torch.equal(operation(a.to("spyre"), b.to("spyre")).cpu(), operation(a, b))
+        assert torch.equal(operation(a.to("spyre"), -3).cpu(), operation(a, -3))
+
+
+def test_floats_divided_by_zero():
+    host = torch.tensor([1.0, -1.0, 0.0, float("inf")])
+    for operation in (torch.div, torch.floor_divide, torch.remainder, torch.fmod):
+        mine = operation(host.to("spyre"), 0.0).cpu()
+        torch.testing.assert_close(mine, operation(host, 0.0), rtol=0, atol=0, equal_nan=True)
+
+
+def test_errors_are_those_of_torch():
+    torch.spyre.set_fallback_mode("silent")  # some are found on the CPU
+    host = torch.ones(3, 4)
+    for wrong in (
+        lambda x: x + x.t(),
+        lambda x: x.int().add_(1.5),
+        lambda x: -(x > 0),
+        lambda x: (x > 0) - (x > 0),
+        lambda x: (x > 0) % (x > 0),
+        lambda x: x.bitwise_and(x),
+        lambda x: x.int() ** -1,
+        lambda x: x.int().div_(2),
+        lambda x: torch.add(x, x, out=x.int()),
+        lambda x: x.clamp(),
+        lambda x: x[:1].expand(3, 4).add_(1),
+    ):
+        with pytest.raises((RuntimeError, ValueError)) as theirs:
+            wrong(host)
+        with pytest.raises(type(theirs.value)) as mine:
+            wrong(host.to("spyre"))
+        assert str(mine.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+FALLS_BACK = {  # what is left to the CPU, and why
+    "rank 7": (lambda x: x.view(3, 1, 1, 1, 1, 1, 4) + 1, "an op has at most six dims"),
+    "logsigmoid": (torch.nn.functional.logsigmoid, "no row: its second result is a buffer for the gradient"),
+    "nan_to_num": (torch.nan_to_num, "no row: optional numbers"),
+    "hypot": (lambda x: torch.hypot(x, x), "no row"),
+}
+
+
+@pytest.mark.parametrize("name", FALLS_BACK)
+def test_what_falls_back_is_known_and_right(name):
+    host = torch.arange(12.0).view(3, 4)
+    call, _ = FALLS_BACK[name]
+    with pytest.raises(NotImplementedError, match="no kernel on spyre"):
+        call(host.to("spyre"))
+    torch.spyre.set_fallback_mode("silent")
+    torch.testing.assert_close(call(host.to("spyre")).cpu(), call(host))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -71,11 +71,17 @@ class Call:
     @cached_property
     def outcomes(self) -> tuple[torch.Tensor, ...]:
         """All results as meta tensors."""
-        pairs = list(zip(self.binding.arguments, self.values, strict=True))
-        positional = [_meta(value) for argument, value in pairs if not argument.keyword]
-        keywords = {argument.name: _meta(value) for argument, value in pairs if argument.keyword}
-        returned = self.binding.overload(*positional, **keywords)
+        try:
+            returned = self.with_stand_ins(_meta)
+        except (RuntimeError, IndexError, TypeError, ValueError):
+            returned = self.with_stand_ins(_zeros)  # the CPU words its errors better, and knows more than meta
         return returned if isinstance(returned, tuple) else (returned,)
+
+    def with_stand_ins(self, stand_in: Callable[[Any], Any]) -> Any:
+        """What the overload returns with other arguments in place of each."""
+        pairs = [(a, stand_in(v)) for a, v in zip(self.binding.arguments, self.values, strict=True)]
+        keywords = {argument.name: value for argument, value in pairs if argument.keyword}
+        return self.binding.overload(*(value for argument, value in pairs if not argument.keyword), **keywords)
 
     def place(self, tensor: torch.Tensor) -> int:
         """The tensor's number among the call's tensors on the card."""
@@ -208,3 +214,9 @@ def _meta(value: Any) -> Any:
     if on_card(value):
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     return value
+
+
+def _zeros(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_zeros(item) for item in value]
+    return torch.zeros(value.shape, dtype=value.dtype) if on_card(value) else value

@@ -70,18 +70,13 @@ def _dtypes_fit(row: Row, call: Call) -> bool:
     kinds = [value.dtype for value in call.values if isinstance(value, torch.Tensor)]
     whole = all(not dtype.is_floating_point for dtype in kinds)
     if whole:
-        _try_on_cpu(call)
+        call.with_stand_ins(_one)  # not every op of torch takes integers and truth values: its error says so
     target = call.outcome.dtype if call.written is None else call.written.dtype
     return (row.integers or not whole) and (row.floats or whole) and target not in (torch.float64, torch.complex64)
 
 
-def _try_on_cpu(call: Call) -> None:
-    """One element on the CPU: not every op of torch takes integers and truth values, and its error says so best."""
-    ones = [
-        torch.ones((1,) * min(v.dim(), 1), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in call.values
-    ]
-    pairs = list(zip(call.binding.arguments, ones, strict=True))
-    call.binding.overload(*(v for a, v in pairs if not a.keyword), **{a.name: v for a, v in pairs if a.keyword})
+def _one(value: Any) -> Any:
+    return torch.ones((1,) * min(value.dim(), 1), dtype=value.dtype) if isinstance(value, torch.Tensor) else value
 
 
 def _compute_dtype(call: Call) -> torch.dtype:

@@ -23,11 +23,6 @@ def serves(binding: Binding) -> bool:
 
 
 def compile_call(call: Call) -> CallPlan | None:
-    try:
-        _ = call.outcomes
-    except (RuntimeError, IndexError):
-        _repeat_on_cpu(call)  # its errors are better worded
-        raise
     row, x = _choose_row(call), call.given["self"]
     if row is None or not on_card(x) or x.dim() > MAX_RANK or torch.float64 in (o.dtype for o in call.outcomes):
         return None
@@ -37,12 +32,6 @@ def compile_call(call: Call) -> CallPlan | None:
     if done is not None:
         return done
     return _Reduction(call, row, x).plan() if x.numel() else None  # nothing to fold: the CPU fills in the identity
-
-
-def _repeat_on_cpu(call: Call) -> None:
-    values = [torch.zeros((), dtype=v.dtype).expand(v.shape) if on_card(v) else v for v in call.values]
-    pairs = list(zip(call.binding.arguments, values, strict=True))
-    call.binding.overload(*(v for a, v in pairs if not a.keyword), **{a.name: v for a, v in pairs if a.keyword})
 
 
 def _choose_row(call: Call) -> Row | None:

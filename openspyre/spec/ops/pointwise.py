@@ -182,6 +182,7 @@ ARITHMETIC = (
     pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True),
     pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2),
     pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2),
+    pointwise("copysign", "|a| with b's sign", _copysign, operands=2, promotion=Promotion.INT_TO_FLOAT),
     pointwise("heaviside", "0 below 0, 1 above, b at 0", lambda a, b: select(a.equals(0), b, select(a > 0, 1, 0)), operands=2),
     pointwise("remainder", "the rest of a division, with the divisor's sign", _remainder, operands=2, samples=NONZERO),
     pointwise("fmod", "the rest of a division, with the dividend's sign",

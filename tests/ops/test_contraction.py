@@ -1,0 +1,179 @@
+"""Matrix products against the contract's own order of additions (N5), and all forms in which torch asks for one."""
+
+import numpy as np
+import pytest
+import torch
+from oracle import assert_rounded, held, through_card
+from samples import FLOATS
+
+
+def draw(*size, dtype=torch.float16, seed=0):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def fma_chain(a, b):
+    """N5: acc = fma(a_k, b_k, acc), k ascending, in fp32. A product of two fp32 is exact in longdouble, and a sum is rounded once."""
+    a, b = a.float().numpy().astype(np.longdouble), b.float().numpy().astype(np.longdouble)
+    total = np.zeros((*a.shape[:-1], b.shape[-1]), np.float32)
+    for k in range(a.shape[-1]):
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = (a[..., :, k, None] * b[..., k, None, :] + total).astype(np.float32)
+    return torch.from_numpy(total)
+
+
+def title(value):
+    return str(value).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=title)
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(64, 128, 64), (33, 70, 21), (1, 130, 65), (5, 1, 3), (1, 1, 1), (4, 300, 1)]
+)
+def test_mm_is_a_chain_of_fmas(m, k, n, dtype):
+    a, b = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype, seed=1)
+    result = a.to("spyre") @ b.to("spyre")
+    assert result.dtype == dtype
+    assert torch.equal(result.float().cpu(), through_card(fma_chain(held(a), held(b)), dtype))
+
+
+def test_bmm_is_a_chain_of_fmas():
+    a, b = draw(3, 9, 70), draw(3, 70, 21, seed=1)
+    result = torch.bmm(a.to("spyre"), b.to("spyre"))
+    assert torch.equal(result.float().cpu(), through_card(fma_chain(held(a), held(b)), torch.float16))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 65504.0, 3e38], ids=str)
+@pytest.mark.parametrize("dtype", FLOATS, ids=title)
+def test_special_values_reach_only_their_row(dtype, value):
+    a, b = draw(5, 70, dtype=dtype).abs(), draw(70, 9, dtype=dtype, seed=1).abs()
+    a[2, 40] = value
+    result = (a.to("spyre") @ b.to("spyre")).float().cpu()
+    wanted = through_card(fma_chain(held(a), held(b)), dtype)
+    assert torch.equal(result.nan_to_num(1, 2, 3), wanted.nan_to_num(1, 2, 3))
+
+
+def test_an_infinity_times_zero_is_no_number():
+    a, b = torch.tensor([[float("inf"), 1.0]]), torch.tensor([[0.0], [1.0]])
+    assert (a.to("spyre") @ b.to("spyre")).isnan().item()
+
+
+VIEWS = {
+    "transposed first": lambda a, b: (a.t().contiguous().t(), b),
+    "transposed second": lambda a, b: (a, b.t().contiguous().t()),
+    "both transposed": lambda a, b: (a.t().contiguous().t(), b.t().contiguous().t()),
+    "sliced at unaligned offsets": lambda a, b: (a[3:20, 5:65], b[7:67, 2:11]),
+    "strided": lambda a, b: (a[::2, ::2], b[::2, ::3]),
+    "expanded": lambda a, b: (a[:1].expand(4, 70), b[:, :1].expand(70, 5)),
+    "one row": lambda a, b: (a[:1], b),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views(name):
+    a, b = draw(33, 70), draw(70, 21, seed=1)
+    left, right = VIEWS[name](a, b)
+    mine = VIEWS[name](a.to("spyre"), b.to("spyre"))
+    wanted = through_card(fma_chain(held(left), held(right)), torch.float16)
+    assert torch.equal((mine[0] @ mine[1]).float().cpu(), wanted)
+
+
+FORMS = {
+    "matmul of rank 4": lambda x, w: x[None, None] @ w,
+    "broadcast batches": lambda x, w: torch.matmul(x.expand(2, 1, 33, 70), w.expand(3, 70, 21)),
+    "matrix and vector": lambda x, w: x @ w[:, 0],
+    "vector and matrix": lambda x, w: x[0] @ w,
+    "dot": lambda x, w: x[0] @ w[:, 0],
+    "linear": lambda x, w: torch.nn.functional.linear(x, w.t()),
+    "einsum": lambda x, w: torch.einsum("ij,jk->ki", x, w),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=title)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_a_product(name, dtype):
+    x, w = draw(33, 70, dtype=dtype), draw(70, 21, dtype=dtype, seed=1)
+    exact = FORMS[name](held(x), held(w))
+    slack = 70 * 2.0**-24 * FORMS[name](held(x).abs(), held(w).abs())
+    assert_rounded(FORMS[name](x.to("spyre"), w.to("spyre")), exact, slack=slack)
+
+
+SUMS = {
+    "addmm": lambda c, x, w: torch.addmm(c, x, w),
+    "addmm with a row": lambda c, x, w: torch.addmm(c[0], x, w),
+    "scaled addmm": lambda c, x, w: torch.addmm(c, x, w, beta=0.5, alpha=2.0),
+    "baddbmm": lambda c, x, w: torch.baddbmm(c[None], x[None], w[None]),
+    "addmv": lambda c, x, w: torch.addmv(c[:, 0], x, w[:, 0]),
+    "linear with bias": lambda c, x, w: torch.nn.functional.linear(x, w.t(), c[0]),
+    "linear of rank 3": lambda c, x, w: torch.nn.functional.linear(x[None], w.t(), c[0]),
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=title)
+@pytest.mark.parametrize("name", SUMS)
+def test_what_is_added_to_a_product(name, dtype):
+    """N4: the product is rounded, then the addend is added: half a unit of the product's last place, and half of the sum's."""
+    c, x, w = draw(33, 21, dtype=dtype, seed=2), draw(33, 70, dtype=dtype), draw(70, 21, dtype=dtype, seed=1)
+    exact = SUMS[name](held(c), held(x), held(w))
+    product = SUMS[name](held(c) * 0, held(x), held(w)).abs()
+    magnitudes = SUMS[name](held(c).abs(), held(x).abs(), held(w).abs())
+    step = 2.0**-24 if dtype is torch.float32 else 2.0**-10
+    result = SUMS[name](c.to("spyre"), x.to("spyre"), w.to("spyre"))
+    assert_rounded(result, exact, slack=product * step + 72 * 2.0**-24 * magnitudes)
+
+
+def test_beta_zero_ignores_what_is_there():
+    x, w = draw(5, 70), draw(70, 9, seed=1)
+    nothing = torch.full((5, 9), float("nan")).half()
+    result = torch.addmm(nothing.to("spyre"), x.to("spyre"), w.to("spyre"), beta=0)
+    assert torch.equal(result.float().cpu(), through_card(fma_chain(held(x), held(w)), torch.float16))
+
+
+def test_out_and_in_place():
+    x, w, c = draw(5, 70), draw(70, 9, seed=1), draw(5, 9, seed=2)
+    wanted = through_card(fma_chain(held(x), held(w)), torch.float16)
+    for out in (torch.empty(0).half().to("spyre"), torch.empty(9, 5, device="spyre", dtype=torch.float16).t()):
+        assert torch.mm(x.to("spyre"), w.to("spyre"), out=out) is out
+        assert torch.equal(out.float().cpu(), wanted)
+    card = c.to("spyre")
+    assert card.addmm_(x.to("spyre"), w.to("spyre")) is card
+    assert torch.equal(card.float().cpu(), through_card(held(c).float() + wanted, torch.float16))
+
+
+def test_empty_products():
+    a, b = draw(0, 70).to("spyre"), draw(70, 9).to("spyre")
+    assert (a @ b).shape == (0, 9)
+    assert (b.t() @ a.t()).shape == (9, 0)
+
+
+FALLS_BACK = {
+    "nothing to add up": (lambda x: x[:, :0] @ x[:0], "a contraction without k has no step on the card"),
+    "integers": (lambda x: x.int() @ x.int().t(), "the matrix unit has floats only"),
+    "addbmm": (lambda x: torch.addbmm(x @ x.t(), x[None], x.t()[None]), "no row: a product summed over its batch"),
+}
+
+
+@pytest.mark.parametrize("name", FALLS_BACK)
+def test_what_falls_back_is_known_and_right(name):
+    host = torch.arange(12.0).view(3, 4)
+    call, _ = FALLS_BACK[name]
+    with pytest.raises(NotImplementedError, match="no kernel on spyre"):
+        call(host.to("spyre"))
+    torch.spyre.set_fallback_mode("silent")
+    assert torch.equal(call(host.to("spyre")).cpu(), call(host))
+
+
+def test_errors_are_those_of_torch():
+    torch.spyre.set_fallback_mode("silent")  # some are found on the CPU
+    host = torch.ones(3, 4)
+    for wrong in (
+        lambda x: x @ x,
+        lambda x: torch.mm(x, x[0]),
+        lambda x: torch.bmm(x, x),
+        lambda x: x @ x.half().t(),
+        lambda x: torch.addmm(x, x, x.t()),
+    ):
+        with pytest.raises(RuntimeError) as theirs:
+            wrong(host)
+        with pytest.raises(RuntimeError) as mine:
+            wrong(host.to("spyre"))
+        assert str(mine.value).splitlines()[0] == str(theirs.value).splitlines()[0]
