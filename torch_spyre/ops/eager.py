@@ -88,7 +88,10 @@ def _argument(argument: Any) -> Argument:
 def compile_call(operator: str, values: list[Any]) -> CallPlan | None:
     """The plan of a call, or None where only the CPU can do it. Errors of the call itself are torch's own."""
     binding, lowering = _bindings[operator.removeprefix("aten::")]
-    return lowering.compile_call(Call(binding, values))
+    try:
+        return lowering.compile_call(Call(binding, values))
+    except NotImplementedError:
+        return None  # torch cannot tell the result's shape from the operands' shapes alone (a boolean index)
 
 
 def counts() -> dict[str, int]:
