@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from openspyre.artifact.expression_check import check_expression
 from openspyre.artifact.fields import Problems
 from openspyre.artifact.geometry import blocks, lane_block
-from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Lanes, Place, Role, Tensor
+from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Lanes, Place, Role, Scalar, Tensor
 from openspyre.spec.machine import MIB, SPYRE, Machine
 from openspyre.spec.ops import TABLE, Indexing, Kind
 
@@ -131,12 +129,22 @@ def reach(description: Description, tensor: Tensor, *, per_core: bool = True) ->
     return first, last
 
 
-def check_execution(bundle: Bundle, number: int, problems: Problems) -> None:
-    """Everything wrong with one execution: names, and accesses that leave their buffers."""
-    execution = bundle.executions[number]
-    description = bundle.descriptions[execution.description]
+def check_executions(bundle: Bundle, problems: Problems) -> None:
+    """Everything wrong with the executions: names, and accesses that leave their buffers."""
     buffers = {buffer.name: buffer for buffer in bundle.buffers}
     scalars = {scalar.name: scalar for scalar in bundle.scalars}
+    for number, execution in enumerate(bundle.executions):
+        _check_execution(execution, number, bundle.descriptions[execution.description], buffers, scalars, problems)
+
+
+def _check_execution(
+    execution: Execution,
+    number: int,
+    description: Description,
+    buffers: dict[str, Buffer],
+    scalars: dict[str, Scalar],
+    problems: Problems,
+) -> None:
     field = f"execution {number} ({execution.name})"
     for name, slot in zip(execution.scalars, description.scalar_slots, strict=True):
         if name not in scalars or scalars[name].dtype != slot.dtype:
@@ -199,11 +207,6 @@ def lifetimes(bundle: Bundle) -> dict[str, tuple[int, int]]:
         for place in execution.places:
             lives[place.buffer] = (lives.get(place.buffer, (number, number))[0], number)
     return lives
-
-
-def steps_of(description: Description) -> int:
-    """Points of the iteration space, lanes not counted twice."""
-    return prod(dim.size for dim in description.dims)
 
 
 def execution_fits(execution: Execution, description: Description) -> bool:

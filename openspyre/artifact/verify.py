@@ -6,14 +6,14 @@ import hashlib
 import json
 from pathlib import Path
 
-from openspyre.artifact.checks import check_description, check_execution, check_pool, execution_fits
+from openspyre.artifact.checks import check_description, check_executions, check_pool, execution_fits
 from openspyre.artifact.differences import compare
 from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, is_directory, read_text
 from openspyre.artifact.extension_parse import parse_description
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.geometry import Geometry, geometry
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.listing import POOL, Entry, Listing, file_name, first_symbols, listing
+from openspyre.artifact.listing import POOL, Address, Entry, Listing, file_name, first_symbols, listing
 from openspyre.artifact.manifest import FILE as MANIFEST
 from openspyre.artifact.manifest import Manifest, content_hash, parse_manifest
 from openspyre.artifact.mlir import parse_listing
@@ -47,8 +47,7 @@ def check(bundle: Bundle) -> list[Problem]:
     for number, execution in enumerate(bundle.executions):
         _check_references(bundle.descriptions, execution, number, names, problems)
     if not problems.found:
-        for number in range(len(bundle.executions)):
-            check_execution(bundle, number, problems)
+        check_executions(bundle, problems)
         check_pool(bundle, problems)
     return problems.found
 
@@ -166,7 +165,8 @@ def _assemble(
     if found:
         return None
     shapes = [geometry(description) for description in descriptions]
-    executions = [_execution(entry, number, manifest, shapes, problems) for number, entry in enumerate(entries.entries)]
+    starts = _starts(manifest)
+    executions = [_execution(entry, number, starts, shapes, problems) for number, entry in enumerate(entries.entries)]
     found += problems.found
     known = tuple(execution for execution in executions if execution is not None)
     if len(known) < len(executions):
@@ -174,8 +174,15 @@ def _assemble(
     return Bundle(manifest.name, manifest.buffers, descriptions, known, manifest.scalars, manifest.pool_bytes)
 
 
+def _starts(manifest: Manifest) -> dict[str, Address]:
+    """Where each tensor begins: an argument at its own base, a temp in the pool."""
+    arguments = [buffer for buffer in manifest.buffers if buffer.role is not Role.TEMP]
+    starts = {buffer.name: Address(number, 0) for number, buffer in enumerate(arguments)}
+    return starts | {b.name: Address(POOL, b.place or 0) for b in manifest.buffers if b.role is Role.TEMP}
+
+
 def _execution(
-    entry: Entry, number: int, manifest: Manifest, shapes: list[Geometry], problems: Problems
+    entry: Entry, number: int, starts: dict[str, Address], shapes: list[Geometry], problems: Problems
 ) -> Execution | None:
     """The execution an entry stands for: of each tensor the address of core 0 tells the place."""
     field = f"execution {number}"
@@ -189,16 +196,14 @@ def _execution(
         text = f"{len(entry.addresses)} addresses, {len(entry.buffers)} tensors"
         problems.say(field, text, f"{sum(counts)} addresses, {len(counts)} tensors")
         return None
-    numbers = {buffer.name: n for n, buffer in enumerate(b for b in manifest.buffers if b.role is not Role.TEMP)}
-    starts = {b.name: b.place or 0 for b in manifest.buffers}
     places, position = [], 0
     for name, tensor, count in zip(entry.buffers, shape.tensors, counts, strict=True):
         address = entry.addresses[position]
         position += count
-        if name not in starts or address.base != numbers.get(name, POOL):
+        if name not in starts or address.base != starts[name].base:
             problems.add(f"{field}.openspyre_buffers", name, "the tensor its address belongs to")
             return None
-        places.append(Place(name, address.byte - starts[name] - tensor.core_bytes[0]))
+        places.append(Place(name, address.byte - starts[name].byte - tensor.core_bytes[0]))
     return Execution(entry.name, index, tuple(places), entry.scalars, entry.origin)
 
 

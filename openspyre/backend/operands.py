@@ -105,8 +105,9 @@ class Symbols:
 
     @classmethod
     def of(cls, bundle: Bundle) -> Symbols:
-        found = {buffer.name: (number, 0) for number, buffer in enumerate(bundle.arguments)}
-        found |= {buffer.name: (len(bundle.arguments), buffer.place or 0) for buffer in bundle.temps}
+        arguments = bundle.arguments
+        found = {buffer.name: (number, 0) for number, buffer in enumerate(arguments)}
+        found |= {buffer.name: (len(arguments), buffer.place or 0) for buffer in bundle.temps}
         return cls(found, {scalar.name: number for number, scalar in enumerate(bundle.scalars)})
 
     def bind(self, step: model.Step, execution: Execution) -> model.Step:
