@@ -1,11 +1,13 @@
 // Formats against arithmetic on doubles written here from the formats' definitions, over every pattern where that is
 // possible.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
 
+#include "card.h"
 #include "check.h"
 #include "convert.h"
 #include "formats.h"
@@ -183,31 +185,117 @@ TEST(fp8_casts_as_torch_does) {
   }
 }
 
-TEST(vector_loops_give_the_exact_bits_at_every_length) {
+// The nearest of a format's positive finite values, ties to the even code; `values` ascend with the code.
+int nearest_code(double magnitude, const std::vector<double>& values) {
+  int best = 0;
+  for (int code = 1; code < static_cast<int>(values.size()); ++code) {
+    const double better = std::fabs(values[best] - magnitude) - std::fabs(values[code] - magnitude);
+    if (better > 0 || (better == 0 && code % 2 == 0)) best = code;
+  }
+  return best;
+}
+
+TEST(every_fp16_pattern_becomes_the_nearest_fp8) {
+  const Convert to_e4m3 = to_device(DType::Float16, {DType::Float8E4M3FN, DataFormat::SEN143_FP8});
+  const Convert to_e5m2 = to_device(DType::Float16, {DType::Float8E5M2FNUZ, DataFormat::SEN152_FP8});
+  std::vector<double> e4m3, e5m2;
+  for (int code = 0; code < 0x7F; ++code)  // 0x7F is a NaN
+    e4m3.push_back(code < 8 ? std::ldexp(code, -9) : std::ldexp(8 + code % 8, code / 8 - 10));
+  for (int code = 0; code < 0x80; ++code)
+    e5m2.push_back(code < 4 ? std::ldexp(code, -17) : std::ldexp(4 + code % 4, code / 4 - 18));
+  CHECK_EQ(e4m3.back(), 448);
+  CHECK_EQ(e5m2.back(), 57344);
+  for (uint32_t i = 0; i < 0x10000; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    const double magnitude = std::fabs(ieee_value(bits, 5, 10));
+    const uint8_t sign = bits & 0x8000 ? 0x80 : 0;
+    const uint8_t first =
+        std::isnan(magnitude) ? 0x7F : static_cast<uint8_t>(nearest_code(std::min(magnitude, 448.0), e4m3));
+    CHECK_EQ(one<uint8_t>(to_e4m3, bits), static_cast<uint8_t>(sign | first));
+    const bool beyond = !(magnitude < 61440);  // half a step above the largest, infinities and NaNs
+    const auto second = static_cast<uint8_t>(nearest_code(beyond ? 0 : magnitude, e5m2));
+    CHECK_EQ(one<uint8_t>(to_e5m2, bits), beyond ? 0x80 : static_cast<uint8_t>(second ? sign | second : 0));
+  }
+}
+
+// Every pair with a vector loop, on every instruction set this host has.
+template <typename Body>
+void each_vector_conversion(Body&& body) {
   using convert::Codec;
-  std::vector<float> floats = interesting_floats();
-  std::vector<std::byte> bytes(floats.size() * 4);
-  std::memcpy(bytes.data(), floats.data(), bytes.size());
-  std::vector<uint16_t> patterns(0x10000);
-  for (size_t i = 0; i < patterns.size(); ++i) patterns[i] = static_cast<uint16_t>(i * 40503u);
-  bytes.insert(bytes.begin(), reinterpret_cast<std::byte*>(patterns.data()),
-               reinterpret_cast<std::byte*>(patterns.data() + patterns.size()));
-  for (int s = 0; s < convert::kCodecCount; ++s) {
-    for (int t = 0; t < convert::kCodecCount; ++t) {
-      for (Isa isa : {Isa::Baseline, Isa::Avx2, Isa::Avx512}) {
+  for (Isa isa : {Isa::Baseline, Isa::Avx2, Isa::Avx512}) {
+    for (int s = 0; s < convert::kCodecCount && available(isa); ++s) {
+      for (int t = 0; t < convert::kCodecCount; ++t) {
         const auto source = static_cast<Codec>(s), target = static_cast<Codec>(t);
-        const Convert fast = convert::vector_conversion(source, target, isa).run;
-        if (fast == nullptr || !available(isa)) continue;
-        const Convert exact = convert::exact_conversion(source, target);
-        for (size_t n = 0; n < bytes.size() / 8; n = n < 300 ? n + 1 : n * 7 + 5) {
-          std::vector<std::byte> got(n * 8 + 8), expected(n * 8 + 8);
-          const std::byte* from = bytes.data() + (n % 5) * 8;
-          CHECK_EQ(fast(from, got.data(), n - (n ? 1 : 0)), exact(from, expected.data(), n - (n ? 1 : 0)));
-          CHECK(got == expected);
-        }
+        const convert::Conversion fast = convert::vector_conversion(source, target, isa);
+        if (fast.run != nullptr) body(fast, convert::exact_conversion(source, target));
+        const int itemsize = convert::copied_bytes(source, target);
+        if (itemsize != 0)
+          body(convert::Conversion{nullptr, convert::grid_copy(itemsize, isa)},
+               convert::exact_conversion(source, target));
       }
     }
   }
+}
+
+// All 16-bit patterns, then floats.
+std::vector<std::byte> interesting_bytes() {
+  const std::vector<float> floats = interesting_floats();
+  std::vector<std::byte> bytes(0x20000 + floats.size() * sizeof(float));
+  for (size_t i = 0; i < 0x10000; ++i) {
+    const auto pattern = static_cast<uint16_t>(i * 40503u);
+    std::memcpy(&bytes[2 * i], &pattern, 2);
+  }
+  std::memcpy(&bytes[0x20000], floats.data(), floats.size() * sizeof(float));
+  return bytes;
+}
+
+TEST(vector_loops_give_the_exact_bits_at_every_length) {
+  const std::vector<std::byte> bytes = interesting_bytes();
+  each_vector_conversion([&](const convert::Conversion& fast, Convert exact) {
+    if (fast.run == nullptr) return;
+    for (size_t n = 0; n < bytes.size() / 8; n = n < 300 ? n + 1 : n * 7 + 5) {
+      std::vector<std::byte> got(n * 8 + 8), expected(n * 8 + 8);
+      const std::byte* from = bytes.data() + (n % 5) * 8;
+      CHECK_EQ(fast.run(from, got.data(), n), exact(from, expected.data(), n));
+      CHECK(got == expected);
+    }
+  });
+}
+
+TEST(grids_give_the_exact_bits_and_leave_the_bytes_between_alone) {
+  const std::vector<std::byte> bytes = interesting_bytes();
+  constexpr int64_t kRun = 8 * 150, kTarget = 8 * (kRun + 64);
+  alignas(64) static std::byte got[kTarget], expected[kTarget];
+  each_vector_conversion([&](const convert::Conversion& fast, Convert exact) {
+    if (fast.grid == nullptr) return;
+    for (size_t lanes = 1; lanes <= 150; lanes = lanes < 70 ? lanes + 1 : lanes + 13) {
+      for (int64_t skew : {0, 8}) {  // lines that are aligned, which may be streamed, and some that are not
+        std::memset(got, 0xA5, sizeof got);
+        std::memset(expected, 0xA5, sizeof expected);
+        const int64_t outer = 4 * (kRun + 16) / 64 * 64 + skew, inner = (kRun + 16) / 64 * 64 + skew;
+        const convert::Grid grid{bytes.data() + 8 * lanes, got + skew, lanes, {2, 20000, outer}, {3, 3000, inner}};
+        fast.grid(grid, true);
+        for (int64_t i = 0; i < 2; ++i) {
+          for (int64_t j = 0; j < 3; ++j)
+            exact(grid.source + i * 20000 + j * 3000, expected + skew + i * outer + j * inner, lanes);
+        }
+        CHECK(std::memcmp(got, expected, sizeof got) == 0);
+      }
+    }
+  });
+}
+
+TEST(the_configuration_limits_the_instruction_set) {
+  using convert::Codec;
+  const Configuration before = configuration();
+  for (Isa isa : {Isa::Baseline, Isa::Avx2, Isa::Avx512}) {
+    if (!available(isa)) continue;
+    Configuration limited = before;
+    limited.isa = name(isa);
+    configure(limited);
+    CHECK(to_device(DType::Float16, kFp16) == convert::vector_conversion(Codec::Fp16, Codec::Sen169, isa).run);
+  }
+  configure(before);
 }
 
 TEST(an_int64_beyond_int32_is_found) {
