@@ -6,7 +6,7 @@ returned is kept in a register, all else is computed where it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -136,7 +136,7 @@ class _Stages:
     def _lanes_of(self, leaves: tuple[int, ...]) -> tuple[Lane, ...]:
         return tuple(self.lanes[leaf] for leaf in leaves)
 
-    def _body(self, number: int, leaves: tuple[int, ...]):  # type: ignore[no-untyped-def]
+    def _body(self, number: int, leaves: tuple[int, ...]) -> Callable[..., Value]:
         """The computation of a value from its leaves, as a body to trace again."""
 
         def body(*values: Value) -> Value:

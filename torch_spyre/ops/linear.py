@@ -17,7 +17,14 @@ from torch_spyre.ops.plans import CallPlan
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 # Names of the two factors, per operator; `self` is what is added where it is neither of them.
-_FACTORS = (("mat1", "mat2"), ("batch1", "batch2"), ("mat", "vec"), ("self", "mat2"), ("self", "vec"), ("self", "tensor"))
+_FACTORS = (
+    ("mat1", "mat2"),
+    ("batch1", "batch2"),
+    ("mat", "vec"),
+    ("self", "mat2"),
+    ("self", "vec"),
+    ("self", "tensor"),
+)
 _OTHERS = {"self", "beta", "alpha", "out"}
 
 

@@ -35,10 +35,10 @@ def compile_call(call: Call) -> CallPlan | None:
     x = rows[0]
     if x.dim() > MAX_RANK or not all(on_card(t) and t.dtype in _FLOATS for t in (*rows, *affine.values())):
         return None
+    along = _row_dims(call, x)
     done = call.plan_without_work()
     if done is not None or x.numel() == 0:
         return done
-    along = _row_dims(call, x)
     dims = tuple(Dim(f"d{i}", extent, reduced=i in along) for i, extent in enumerate(x.shape))
     builder = ProgramBuilder(call)
     inputs = [builder.read(row, row.stride()) for row in rows]
@@ -55,7 +55,10 @@ def compile_call(call: Call) -> CallPlan | None:
 
 def _row_dims(call: Call, x: torch.Tensor) -> set[int]:
     if "dim" in call.given:
-        return {call.given["dim"] % x.dim()} if x.dim() else set()
+        if x.dim() == 0:
+            return set()
+        x.size(call.given["dim"])  # torch's own error, which its meta kernel leaves out
+        return {call.given["dim"] % x.dim()}
     return set(range(x.dim() - len(call.given["normalized_shape"]), x.dim()))
 
 
