@@ -72,6 +72,10 @@ Folding::Folding(Combine combine, RegisterType type, const LaneBlock& lane, cons
   identity_ = fold_identity(combine, type_);
   rows_ = kernels.fold_rows[fold];
   fold_lanes_ = kernels.fold_lanes[fold];
+  if (regular() && !is_truth(combine)) {
+    words_ = rows_;
+    sen169_ = kernels.fold_sen169_rows[fold];
+  }
   if (is_truth(combine)) to_truth_ = kernels.map[static_cast<size_t>(ints ? Op::IntToBool : Op::FloatToBool)];
   if (combine == Combine::ArgMax) arg_kernel_ = ints ? kernels.arg_max_int : kernels.arg_max;
   if (combine == Combine::ArgMin) arg_kernel_ = ints ? kernels.arg_min_int : kernels.arg_min;
@@ -87,7 +91,7 @@ void Folding::take(Accumulators acc, Lane* x, int64_t points, int64_t blocks, in
   const int64_t all = points * blocks * lanes_;
   if (to_truth_ != nullptr) to_truth_(x, x, x, x, all);
   const bool whole = !over_lanes_ || valid == lanes_;
-  if (regular() && whole) return rows_(acc.value, x, blocks * lanes_, points);
+  if (regular() && whole) return rows_(acc.value, x, blocks * lanes_, points, blocks * lanes_);
   if (!over_lanes_) return arg_kernel_(acc.value, acc.index, x, static_cast<int32_t>(position), 0, blocks * lanes_);
   for (int64_t block = 0; block < points * blocks; ++block) {
     const Accumulators mine{acc.value + block % blocks * kFoldLanes,
@@ -109,7 +113,7 @@ void Folding::take_block(Accumulators acc, Lane* x, int64_t lanes, int64_t posit
   if (valid == 0) return;
   if (!arg_) {
     std::fill(x + valid, x + lanes, identity_);
-    return rows_(acc.value, x, lanes, 1);
+    return rows_(acc.value, x, lanes, 1, 0);
   }
   std::array<Lane, kFoldLanes> value, index;
   std::copy(acc.value + valid, acc.value + lanes, value.begin());
@@ -132,12 +136,12 @@ bool Folding::better(Lane x, Lane best) const {
 void Folding::join(Accumulators acc, Accumulators later, int64_t lanes) const {
   if (!arg_) {
     const int64_t whole = lanes / kLaneUnit * kLaneUnit;
-    rows_(acc.value, later.value, whole, 1);
+    rows_(acc.value, later.value, whole, 1, 0);
     if (whole == lanes) return;
     std::array<Lane, kLaneUnit> mine{}, others{};
     std::copy_n(acc.value + whole, lanes - whole, mine.begin());
     std::copy_n(later.value + whole, lanes - whole, others.begin());
-    rows_(mine.data(), others.data(), kLaneUnit, 1);
+    rows_(mine.data(), others.data(), kLaneUnit, 1, 0);
     std::copy_n(mine.begin(), lanes - whole, acc.value + whole);
     return;
   }

@@ -40,6 +40,12 @@ class Folding {
   // Whether several points can be taken in one call: nothing depends on where they stand.
   bool regular() const { return !arg_ && (!over_lanes_ || lanes_ == kFoldLanes); }
 
+  // Folds memory without a register in between; nullptr where registers are needed.
+  RowFoldKernel from_memory(DataFormat format) const {
+    if (format == DataFormat::SEN169_FP16) return sen169_;
+    return format == DataFormat::IEEE_FP32 || format == DataFormat::IEEE_INT32 ? words_ : nullptr;
+  }
+
   // One total per block (lanes reduced) from its accumulators, which are used up.
   void total(Accumulators acc, Accumulators totals, int64_t blocks) const;
   // acc = combine(acc, later), where `later` comes from a later slice of the reduced space.
@@ -55,7 +61,7 @@ class Folding {
   bool over_lanes_ = false, arg_ = false;
   Lane identity_ = 0;
   MapKernel to_truth_ = nullptr;
-  RowFoldKernel rows_ = nullptr;
+  RowFoldKernel rows_ = nullptr, words_ = nullptr, sen169_ = nullptr;
   LaneFoldKernel fold_lanes_ = nullptr;
   ArgKernel arg_kernel_ = nullptr;
 };

@@ -35,22 +35,34 @@ LANE Real polynomial(Real x, Real c0, Rest... rest) {
   return fma(polynomial(x, static_cast<Real>(rest)...), x, c0);
 }
 
-// SEN169 as the card computes with it: NINF is an infinity.
-LANE uint32_t sen169_to_lane(uint32_t code) {
-  const uint32_t magnitude = code & 0x7FFFu;
-  const uint32_t normal = (magnitude << 14) + (96u << 23);
-  const uint32_t finite = magnitude == 0 ? 0u : normal;
-  return ((code & 0x8000u) << 16) | (magnitude == 0x7FFFu ? 0x7F800000u : finite);
+// SEN169 as the card computes with it (NINF is an infinity), as the two halves of the fp32 pattern: all of it is 16-bit
+// arithmetic, on twice as many lanes.
+struct Halves {
+  uint16_t low, high;
+};
+LANE Halves sen169_to_halves(uint16_t code) {
+  const auto magnitude = static_cast<uint16_t>(code & 0x7FFFu);
+  const auto exponent = static_cast<uint16_t>(magnitude == 0 ? 0u : 96u << 7);
+  const auto finite = static_cast<uint16_t>((magnitude >> 2) + exponent);
+  const bool ninf = magnitude == 0x7FFFu;
+  return {static_cast<uint16_t>(ninf ? 0u : static_cast<uint16_t>(code << 14)),
+          static_cast<uint16_t>((ninf ? 0x7F80u : finite) | (code & 0x8000u))};
+}
+LANE uint32_t sen169_to_lane(uint16_t code) {
+  const Halves halves = sen169_to_halves(code);
+  return (static_cast<uint32_t>(halves.high) << 16) | halves.low;
 }
 
-// Rounded once, ties away from zero; beyond the range NINF by sign, NaN is +NINF (N1, N2).
+LANE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+LANE uint32_t larger(uint32_t a, uint32_t b) { return a < b ? b : a; }
+
+// Rounded once, ties away from zero; beyond the range NINF by sign, NaN is +NINF (N1, N2). Below the range the clamp
+// gives code 0, above it 0x7FFF.
 LANE uint32_t lane_to_sen169(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  const int32_t scaled = static_cast<int32_t>((magnitude + 0x2000u) >> 14) - (96 << 9);
-  const bool beyond = magnitude > ((159u << 23) | (510u << 14) | 0x1FFFu);
-  const uint32_t finite = scaled < 0 ? 0u : static_cast<uint32_t>(scaled);
-  const uint32_t sign = magnitude > 0x7F800000u ? 0u : (bits >> 16) & 0x8000u;
-  return (beyond ? 0x7FFFu : finite) | sign;
+  const uint32_t clamped = smaller(larger(magnitude + 0x2000u, 96u << 23), (159u << 23) | (511u << 14));
+  const uint32_t sign = as_float(bits) == as_float(bits) ? (bits >> 16) & 0x8000u : 0u;
+  return ((clamped >> 14) - (96u << 9)) | sign;
 }
 
 // N8: truncate, saturate, NaN gives 0.

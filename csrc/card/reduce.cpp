@@ -12,7 +12,8 @@ namespace openspyre {
 namespace {
 
 // Streams of the runner's own, after the operands': the lane block's number and the place in the reduced space.
-constexpr size_t kBlockStream = kMaxStreams - 2, kPositionStream = kMaxStreams - 1;
+size_t block_stream(const Step& step) { return step.inputs.size() + step.outputs.size(); }
+size_t position_stream(const Step& step) { return block_stream(step) + 1; }
 
 std::vector<int> loops_of(const Step& step, bool reduced) {
   std::vector<int> loops;
@@ -24,14 +25,14 @@ std::vector<int> loops_of(const Step& step, bool reduced) {
 std::vector<StreamOffsets> reduce_strides(const Step& step) {
   std::vector<StreamOffsets> strides = stream_strides(step);
   if (step.lane.reduced && step.lane.block_loop >= 0)
-    strides[static_cast<size_t>(step.lane.block_loop)][kBlockStream] = 1;
+    strides[static_cast<size_t>(step.lane.block_loop)][block_stream(step)] = 1;
   if (!is_arg(step.combine)) return strides;
   const bool lone_lanes = step.lane.reduced && step.lane.block_loop < 0;
   int64_t weight = lone_lanes ? step.lane.extent : 1;
   for (size_t k = step.loops.size(); k-- > 0;) {
     if (!step.loops[k].reduced) continue;
     const bool blocks = static_cast<int>(k) == step.lane.block_loop;
-    strides[k][kPositionStream] = weight * (blocks ? step.lane.lanes : 1);
+    strides[k][position_stream(step)] = weight * (blocks ? step.lane.lanes : 1);
     weight *= blocks ? step.lane.extent : step.loops[k].extent;
   }
   return strides;
@@ -58,8 +59,11 @@ class ReduceStep final : public PreparedStep {
     for (const int k : inner) inner_points_ *= core_box(step, 0).extent[static_cast<size_t>(k)];
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
     tail_lanes_ = tail_lanes(step);
+    block_stream_ = block_stream(step);
+    direct_ = direct_kernel();
     const int chunk = chunk_blocks(step);
-    outer_blocks_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, std::min(chunk, kMaxOuterBlocks)));
+    const int most = direct_ != nullptr && folding_.over_lanes() ? kMaxChunkBlocks : std::min(chunk, kMaxOuterBlocks);
+    outer_blocks_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, most));
     inner_at_once_ = folding_.regular() ? std::max(1, chunk / outer_blocks_) : 1;
   }
 
@@ -89,7 +93,7 @@ class ReduceStep final : public PreparedStep {
 
   int64_t lane_step() const {
     if (step_.lane.block_loop < 0) return 1;
-    return strides_[static_cast<size_t>(step_.lane.block_loop)][kPositionStream] / step_.lane.lanes;
+    return strides_[static_cast<size_t>(step_.lane.block_loop)][position_stream(step_)] / step_.lane.lanes;
   }
 
   static constexpr int kMaxOuterBlocks = 8;  // streams the host's prefetchers can follow
@@ -147,7 +151,7 @@ class ReduceStep final : public PreparedStep {
                   for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
                     const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
                     ChunkOffsets offsets;
-                    walk.next(blocks, kMaxStreams, offsets);
+                    walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
                     run_chunk(arguments, offsets, blocks, valid, partials, place(core), point);
                     point += blocks;
                   }
@@ -169,7 +173,60 @@ class ReduceStep final : public PreparedStep {
     if (target.index != nullptr) std::copy_n(result.index, blocks * partials->point, target.index);
   }
 
+  // A reduction of the input itself needs no registers, but whole, contiguous blocks.
+  RowFoldKernel direct_kernel() const {
+    if (step_.inputs.size() != 1 || !code_.operations.empty() || !inputs_.port(0).dense) return nullptr;
+    if (inputs_.port(0).kind != OperandKind::Vector || inputs_.registers()[0].kept) return nullptr;
+    if (step_.inputs[0].element.dtype == DType::Bool || code_.results[0] != code_.inputs[0]) return nullptr;
+    const bool only_blocks =
+        inner_.loops.empty() || (inner_.loops.size() == 1 && inner_.loops[0].stride[block_stream_] == 1);
+    if (has_tail() && !only_blocks) return nullptr;
+    return folding_.from_memory(step_.inputs[0].element.format);
+  }
+
+  // Runs of blocks that are contiguous for all points of the innermost reduced loop.
+  void fold_direct(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, Accumulators acc) const {
+    const Port& port = inputs_.port(0);
+    const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;
+    const int64_t last_point = outer.at[block_stream_][0] + inner_points_ - 1;
+    const bool at_tail = has_tail() && inner_points_ > 0 && last_point == last_block_;
+    const int64_t row_points = (inner_.loops.empty() ? 1 : inner_.loops.back().extent) - (at_tail ? 1 : 0);
+    const int64_t row_bytes = inner_.loops.empty() ? 0 : inner_.loops.back().stride[0];
+    const int64_t at_once = std::max<int64_t>(1, kDirectBytes / (block_bytes * blocks));
+    NestWalk walk(inner_, StreamOffsets{}, 0);
+    for (int64_t done = 0; done < inner_points_; done += std::max<int64_t>(1, row_points)) {
+      const std::byte* base = arguments.inputs[0] + walk.here()[0];
+      for (int64_t row = 0; row < row_points; row += at_once) {
+        const int64_t rows = std::min(at_once, row_points - row);
+        for (int b = 0; b < blocks;) {
+          const int64_t* offsets = outer.at[0].data() + b;
+          int run = 1;
+          while (b + run < blocks && offsets[run] == offsets[run - 1] + block_bytes) ++run;
+          direct_(acc.value + b * port.lanes, base + offsets[0] + row * row_bytes, int64_t{run} * port.lanes, rows,
+                  row_bytes / port.itemsize);
+          b += run;
+        }
+      }
+      if (at_tail) return fold_tail(arguments, outer, blocks, row_points * row_bytes, acc);
+      for (int64_t i = 0; i < row_points; ++i) walk.advance();
+    }
+  }
+
+  // The last block of the lanes, whose padding must not count, goes through registers.
+  void fold_tail(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, int64_t offset,
+                 Accumulators acc) const {
+    Lane* x = RegisterFile::mine().slots()[code_.inputs[0]];
+    const int chunk = chunk_blocks(step_);
+    for (int b = 0; b < blocks; b += chunk) {
+      const int count = std::min(chunk, blocks - b);
+      load_blocks(inputs_.port(0), arguments.inputs[0] + offset, outer.at[0].data() + b, count, x);
+      folding_.take({acc.value + b * kFoldLanes, nullptr}, x, 1, count, last_block_, 0, tail_lanes_);
+    }
+  }
+  bool has_tail() const { return step_.lane.reduced && tail_lanes_ < step_.lane.lanes; }
+
   void fold_inner(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, Accumulators acc) const {
+    if (direct_ != nullptr) return fold_direct(arguments, outer, blocks, acc);
     const Slots& slots = RegisterFile::mine().slots();
     const int at_once = std::max(1, std::min<int>(inner_at_once_, chunk_blocks(step_) / blocks));
     NestWalk walk(inner_, StreamOffsets{}, 0);
@@ -179,10 +236,10 @@ class ReduceStep final : public PreparedStep {
       int64_t block = 0, position = 0;
       int valid = step_.lane.lanes;
       while (points < at_once && points < left) {
-        block = outer.at[kBlockStream][0] + walk.here()[kBlockStream];
-        const bool at_tail = step_.lane.reduced && block == last_block_ && tail_lanes_ < step_.lane.lanes;
+        block = outer.at[block_stream_][0] + walk.here()[block_stream_];
+        const bool at_tail = has_tail() && block == last_block_;
         if (at_tail && points > 0) break;
-        position = outer.at[kPositionStream][0] + walk.here()[kPositionStream];
+        position = outer.at[block_stream_ + 1][0] + walk.here()[block_stream_ + 1];
         for (size_t s = 0; s < step_.inputs.size(); ++s)
           for (int b = 0; b < blocks; ++b)
             offsets.at[s][static_cast<size_t>(points * blocks + b)] =
@@ -222,17 +279,24 @@ class ReduceStep final : public PreparedStep {
     execute(code, slots, lanes);
     for (size_t i = 0; i < stores_.size(); ++i) {
       const Lane* source = slots[code.results[i]];
-      alignas(64) Lane spread[kChunkLanes];
-      if (packed && stores_[i].lanes > 1) {
-        for (int b = 0; b < blocks; ++b) std::fill_n(spread + b * step_.lane.lanes, step_.lane.lanes, source[b]);
-        source = spread;
-      }
-      store_blocks(stores_[i], source, arguments.outputs[i], outer.at[step_.inputs.size() + i].data(), blocks,
-                   packed ? stores_[i].lanes : valid);
+      const int64_t* offsets = outer.at[step_.inputs.size() + i].data();
+      if (packed && stores_[i].lanes > 1)
+        store_spread(stores_[i], source, arguments.outputs[i], offsets, blocks);
+      else
+        store_blocks(stores_[i], source, arguments.outputs[i], offsets, blocks, packed ? 1 : valid);
     }
     // The finish's slots are the code's too.
     set_constants(code_, slots);
     inputs_.set_kept(arguments, code_, slots);
+  }
+
+  // A total fills all lanes of its block.
+  void store_spread(const Port& port, const Lane* totals, std::byte* base, const int64_t* offsets, int blocks) const {
+    alignas(64) Lane spread[kChunkLanes];
+    for (int b = 0; b < blocks; ++b) {
+      std::fill_n(spread, port.lanes, totals[b]);
+      store_blocks(port, spread, base, offsets + b, 1, port.lanes);
+    }
   }
 
   void join(const StepArguments& arguments, const Partials& partials, int group, int64_t first, int64_t last) const {
@@ -243,7 +307,7 @@ class ReduceStep final : public PreparedStep {
                   for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
                     const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
                     ChunkOffsets offsets;
-                    walk.next(blocks, kMaxStreams, offsets);
+                    walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
                     join_chunk(arguments, partials, group, point, offsets, blocks, valid);
                     point += blocks;
                   }
@@ -261,7 +325,8 @@ class ReduceStep final : public PreparedStep {
     finish(arguments, acc, offsets, blocks, valid);
   }
 
-  static constexpr int64_t kAccumulatorLanes = std::max<int64_t>(kChunkLanes, kMaxOuterBlocks* kFoldLanes);
+  static constexpr int64_t kAccumulatorLanes = kMaxChunkBlocks * kFoldLanes;
+  static constexpr int64_t kDirectBytes = 16 << 10;  // read in one call, so that it stays in the first-level cache
 
   const Step& step_;
   const StepInputs inputs_;
@@ -273,6 +338,8 @@ class ReduceStep final : public PreparedStep {
   Nest inner_;
   int64_t inner_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
+  size_t block_stream_ = 0;
+  RowFoldKernel direct_ = nullptr;  // folds the only input straight from memory
   int slices_ = 1;
   int outer_blocks_ = 1, inner_at_once_ = 1;
   bool result_is_kept_ = false;

@@ -12,7 +12,6 @@
 namespace openspyre {
 namespace {
 
-constexpr size_t kBlockStream = kMaxStreams - 2;
 constexpr int64_t kRowMemoryBytes = 256 << 10;  // of a group of rows: half of a small second-level cache
 
 // Chunk-sized lanes of the running thread, and whole rows behind them.
@@ -33,7 +32,7 @@ class RowsStep final : public PreparedStep {
   RowsStep(const Step& step, Isa isa)
       : step_(step), inputs_(step, isa), plan_(plan_rows(step, vector_kernels(isa))), strides_(stream_strides(step)) {
     if (step.lane.reduced && step.lane.block_loop >= 0)
-      strides_[static_cast<size_t>(step.lane.block_loop)][kBlockStream] = 1;
+      strides_[static_cast<size_t>(step.lane.block_loop)][block_stream()] = 1;
     std::vector<int> outer, inner;
     for (size_t k = 0; k < step.loops.size(); ++k)
       (step.loops[k].reduced ? inner : outer).push_back(static_cast<int>(k));
@@ -63,7 +62,7 @@ class RowsStep final : public PreparedStep {
                     for (int64_t left = end - begin; left > 0; left -= group_) {
                       const int blocks = static_cast<int>(std::min<int64_t>(group_, left));
                       ChunkOffsets offsets;
-                      walk.next(blocks, kMaxStreams, offsets);
+                      walk.next(blocks, static_cast<int>(block_stream()) + 1, offsets);
                       for (const RowPass& pass : plan_.passes) run_pass(arguments, pass, offsets, blocks, valid);
                     }
                   });
@@ -72,6 +71,9 @@ class RowsStep final : public PreparedStep {
 
  private:
   static constexpr int kMaxGroup = 8;
+
+  // A stream of the runner's own, after the operands': the lane block's number.
+  size_t block_stream() const { return step_.inputs.size() + step_.outputs.size(); }
 
   // A row scalar of rows along the lanes is one value per row.
   bool is_packed(size_t output) const { return step_.lane.reduced && plan_.results[output] >= kRowScalar; }
@@ -124,11 +126,19 @@ class RowsStep final : public PreparedStep {
       for (const uint8_t input : pass.loads)
         if (!inputs_.registers()[input].kept)
           inputs_.load(input, arguments, chunk.offsets, chunk.points * blocks, memory.chunk[input]);
+      if (&pass == &plan_.passes.front()) prefetch(arguments, outer, walk.here(), blocks);
       for (const CompiledStage& stage : pass.stages) run_stage(arguments, stage, chunk);
       chunk.first += chunk.points;
     }
     for (const CompiledStage& stage : pass.stages)
       if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, outer, blocks, valid);
+  }
+
+  // The next point's blocks are far away; ask for them while this chunk is computed.
+  void prefetch(const StepArguments& arguments, const ChunkOffsets& outer, const StreamOffsets& next,
+                int blocks) const {
+    for (size_t s = 0; s < step_.inputs.size(); ++s)
+      for (int b = 0; b < blocks; ++b) inputs_.prefetch(s, arguments, outer.at[s][static_cast<size_t>(b)] + next[s]);
   }
 
   // As many points of the row as fit; the point with the partly filled lanes stands alone.
@@ -140,7 +150,7 @@ class RowsStep final : public PreparedStep {
     chunk.reduce_valid = step_.lane.lanes;
     chunk.store_valid = step_.lane.reduced ? step_.lane.lanes : valid;
     while (chunk.points < room && chunk.first + chunk.points < row_points_) {
-      chunk.lane_block = outer.at[kBlockStream][0] + walk.here()[kBlockStream];
+      chunk.lane_block = outer.at[block_stream()][0] + walk.here()[block_stream()];
       const bool at_tail = step_.lane.reduced && chunk.lane_block == last_block_ && tail_lanes_ < step_.lane.lanes;
       if (at_tail && chunk.points > 0) return;
       for (size_t s = 0; s < streams; ++s)

@@ -21,8 +21,8 @@ using StoreKernel = void (*)(const Lane* source, void* target, int64_t n);
 enum class Fold : uint8_t { Add, Mul, Max, Min, AddI, MulI, MaxI, MinI, And, Or };
 constexpr int kFoldCount = 10;
 constexpr int64_t kFoldLanes = 64;  // accumulators of a reduction over lanes (N6)
-// acc[l] = fold(acc[l], x[r][l]) for r ascending; `lanes` is a multiple of kLaneUnit.
-using RowFoldKernel = void (*)(Lane* acc, const Lane* x, int64_t lanes, int64_t rows);
+// acc[l] = fold(acc[l], x[r * row_stride + l]) for r ascending; `lanes` is a multiple of kLaneUnit.
+using RowFoldKernel = void (*)(Lane* acc, const void* x, int64_t lanes, int64_t rows, int64_t row_stride);
 // total[r] = the 64 lanes of acc[r] folded 32, 16, ... 1.
 using LaneFoldKernel = void (*)(Lane* acc, Lane* total, int64_t rows);
 // A better x replaces value and index; lane l of x has index first + l * step. An index of -1 is nothing yet.
@@ -45,7 +45,8 @@ struct VectorKernels {
   std::array<MapKernel, kOpCount> map;
   std::array<LoadKernel, kHotFormatCount> load;
   std::array<StoreKernel, kHotFormatCount> store;
-  std::array<RowFoldKernel, kFoldCount> fold_rows;
+  std::array<RowFoldKernel, kFoldCount> fold_rows;         // of registers, and of memory in 32-bit formats
+  std::array<RowFoldKernel, kFoldCount> fold_sen169_rows;  // of memory
   std::array<LaneFoldKernel, kFoldCount> fold_lanes;
   ArgKernel arg_max, arg_min, arg_max_int, arg_min_int;
 };

@@ -19,28 +19,27 @@ LANE void each_lane(int64_t n, Body body) {
 
 template <typename Function>
 LANE void map_lanes(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n) {
-  each_lane(n, [=](int64_t i) __attribute__((always_inline)) { target[i] = Function::apply(a, b, c, i); });
+  each_lane(n, [=](int64_t i) __attribute__((always_inline)) { target[i] = Function::apply(a[i], b[i], c[i]); });
 }
 
-#define KERNEL(op_name, expression)                                                       \
-  struct op_name##Lane {                                                                  \
-    LANE static Lane apply([[maybe_unused]] const Lane* pa, [[maybe_unused]] const Lane* pb, \
-                           [[maybe_unused]] const Lane* pc, int64_t i) {                  \
-      return expression;                                                                  \
-    }                                                                                     \
-  };                                                                                      \
+#define KERNEL(op_name, expression)                                                             \
+  struct op_name##Lane {                                                                        \
+    LANE static Lane apply([[maybe_unused]] Lane a, [[maybe_unused]] Lane b, [[maybe_unused]] Lane c) { \
+      return expression;                                                                        \
+    }                                                                                           \
+  };                                                                                            \
   void op_name##_kernel(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n) { \
-    map_lanes<op_name##Lane>(target, a, b, c, n);                                         \
+    map_lanes<op_name##Lane>(target, a, b, c, n);                                               \
   }
 // Operands of the expressions below: a, b, c as fp32 (F), int32 (I) or bits (U).
-#define AF as_float(pa[i])
-#define BF as_float(pb[i])
-#define CF as_float(pc[i])
-#define AI as_int(pa[i])
-#define BI as_int(pb[i])
-#define AU pa[i]
-#define BU pb[i]
-#define CU pc[i]
+#define AF as_float(a)
+#define BF as_float(b)
+#define CF as_float(c)
+#define AI as_int(a)
+#define BI as_int(b)
+#define AU a
+#define BU b
+#define CU c
 #define FLOAT(op_name, expression) KERNEL(op_name, as_bits(expression))
 #define INT(op_name, expression) KERNEL(op_name, static_cast<uint32_t>(expression))
 
@@ -94,7 +93,7 @@ FLOAT(IntToFloat, static_cast<float>(AI))
 INT(FloatToBool, AF != 0.0f)
 INT(IntToBool, AI != 0)
 KERNEL(BoolToFloat, AU != 0 ? 0x3F800000u : 0u)
-KERNEL(RoundSen169, sen169_to_lane(lane_to_sen169(AU)))
+KERNEL(RoundSen169, sen169_to_lane(static_cast<uint16_t>(lane_to_sen169(AU))))
 KERNEL(Copy, AU)
 
 // --- functions ---
@@ -161,7 +160,16 @@ WITH_SLOW_LANES(Fmod)
       to[i] = static_cast<Storage>(expression);                                                     \
     });                                                                                             \
   }
-LOAD(Sen169, uint16_t, sen169_to_lane(code))
+void load_Sen169(const void* source, Lane* target, int64_t n) {
+  using Half [[gnu::may_alias]] = uint16_t;
+  const auto* from = static_cast<const uint16_t*>(source);
+  auto* to = reinterpret_cast<Half*>(target);
+  each_lane(n, [=](int64_t i) __attribute__((always_inline)) {
+    const Halves halves = sen169_to_halves(from[i]);
+    to[2 * i] = halves.low;
+    to[2 * i + 1] = halves.high;
+  });
+}
 LOAD(Word, uint32_t, code)
 LOAD(BoolSen169, uint16_t, (code & 0x7FFFu) != 0 ? 0x3F800000u : 0u)
 LOAD(Int16, int16_t, static_cast<int32_t>(code))
@@ -177,14 +185,25 @@ STORE(Int8, uint8_t, bits)
 STORE(UInt8Word, uint32_t, bits & 0xFFu)
 
 // --- folds ---
-template <typename Function>
-void fold_rows(Lane* acc, const Lane* x, int64_t lanes, int64_t rows) {
+struct WordLane {
+  using Storage = uint32_t;
+  LANE static Lane load(uint32_t word) { return word; }
+};
+struct Sen169Lane {
+  using Storage = uint16_t;
+  LANE static Lane load(uint16_t code) { return sen169_to_lane(code); }
+};
+
+// Accumulators of a unit stay in registers over the rows.
+template <typename Function, typename Format>
+void fold_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64_t row_stride) {
+  const auto* x = static_cast<const typename Format::Storage*>(source);
   for (int64_t first = 0; first < lanes; first += kLaneUnit) {
     Lane sums[kLaneUnit];
     for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = acc[first + i];
     for (int64_t r = 0; r < rows; ++r) {
-      const Lane* row = x + r * lanes + first;
-      for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = Function::apply(sums, row, row, i);
+      const typename Format::Storage* row = x + r * row_stride + first;
+      for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = Function::apply(sums[i], Format::load(row[i]), 0);
     }
     for (int64_t i = 0; i < kLaneUnit; ++i) acc[first + i] = sums[i];
   }
@@ -193,11 +212,11 @@ void fold_rows(Lane* acc, const Lane* x, int64_t lanes, int64_t rows) {
 template <typename Function>
 void fold_lanes(Lane* acc, Lane* total, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r, acc += kFoldLanes) {
-    for (int64_t i = 0; i < 32; ++i) acc[i] = Function::apply(acc, acc + 32, acc, i);
-    for (int64_t i = 0; i < 16; ++i) acc[i] = Function::apply(acc, acc + 16, acc, i);
-    for (int64_t i = 0; i < 8; ++i) acc[i] = Function::apply(acc, acc + 8, acc, i);
+    for (int64_t i = 0; i < 32; ++i) acc[i] = Function::apply(acc[i], acc[i + 32], 0);
+    for (int64_t i = 0; i < 16; ++i) acc[i] = Function::apply(acc[i], acc[i + 16], 0);
+    for (int64_t i = 0; i < 8; ++i) acc[i] = Function::apply(acc[i], acc[i + 8], 0);
     for (int64_t width = 4; width > 0; width /= 2)
-      for (int64_t i = 0; i < width; ++i) acc[i] = Function::apply(acc, acc + width, acc, i);
+      for (int64_t i = 0; i < width; ++i) acc[i] = Function::apply(acc[i], acc[i + width], 0);
     total[r] = acc[0];
   }
 }
@@ -245,8 +264,11 @@ constexpr VectorKernels kKernels = {
      FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, RoundSen169_kernel, Copy_kernel},
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
     {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},
-    {fold_rows<AddLane>, fold_rows<MulLane>, fold_rows<MaxLane>, fold_rows<MinLane>, fold_rows<AddILane>, fold_rows<MulILane>,
-     fold_rows<MaxILane>, fold_rows<MinILane>, fold_rows<AndLane>, fold_rows<OrLane>},
+#define FOLD_ROWS(Format)                                                                                     \
+  {fold_rows<AddLane, Format>,  fold_rows<MulLane, Format>,  fold_rows<MaxLane, Format>,  fold_rows<MinLane, Format>,  \
+   fold_rows<AddILane, Format>, fold_rows<MulILane, Format>, fold_rows<MaxILane, Format>, fold_rows<MinILane, Format>, \
+   fold_rows<AndLane, Format>,  fold_rows<OrLane, Format>}
+    FOLD_ROWS(WordLane), FOLD_ROWS(Sen169Lane),
     {fold_lanes<AddLane>, fold_lanes<MulLane>, fold_lanes<MaxLane>, fold_lanes<MinLane>, fold_lanes<AddILane>, fold_lanes<MulILane>,
      fold_lanes<MaxILane>, fold_lanes<MinILane>, fold_lanes<AndLane>, fold_lanes<OrLane>},
     arg_kernel<FloatMax>, arg_kernel<FloatMin>, arg_kernel<IntMax>, arg_kernel<IntMin>};

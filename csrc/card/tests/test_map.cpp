@@ -226,7 +226,7 @@ TEST(an_index_out_of_bounds_is_refused_by_name) {
     step.index_stride = 64;
     step.index_bound = 4;
     step.code.results = {0};
-    CHECK_THROWS_SAYING(InvalidArgument, "'embedding': index 67372036 is out of bounds, the table has 4 entries",
+    CHECK_THROWS_SAYING(IndexOutOfRange, "embedding: index 67372036 is out of bounds for a dimension of size 4",
                         agrees(step, launch, [] {}));
   });
 }
