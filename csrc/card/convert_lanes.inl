@@ -130,20 +130,23 @@ struct Fp16ToSen169 {
     const auto above = (S16)(magnitude + (0x8000 - 0x400));  // wraps: subnormals come out on top
     return (above >= 0x7800 - 0x8000) & ((S16)magnitude > 0);
   }
+  // Lanes whose leading one is below bit 10 - steps move up by `steps`.
+  template <int16_t steps>
+  INLINE static void normalise(S16& shifted, S16& exponent) {
+    constexpr int16_t kBound = 1 << (10 - steps);
+    const S16 small = shifted < kBound;
+    shifted = (small & (shifted << steps)) | (~small & shifted);
+    exponent -= small & steps;
+  }
   // A subnormal has at most ten significant bits: the leading one moves to bit 9, and nothing is left to round.
   INLINE static U16 special(U16 code) {
     auto shifted = (S16)(code & 0x7FFF);
     const S16 infinite = shifted >= 0x7C00;
     S16 exponent = shifted & 0;
-    const auto normalise = [&](int16_t bound, int16_t steps) __attribute__((always_inline)) {
-      const S16 small = shifted < bound;
-      shifted = (small & (shifted << steps)) | (~small & shifted);
-      exponent -= small & steps;
-    };
-    normalise(1 << 2, 8);
-    normalise(1 << 6, 4);
-    normalise(1 << 8, 2);
-    normalise(1 << 9, 1);
+    normalise<8>(shifted, exponent);
+    normalise<4>(shifted, exponent);
+    normalise<2>(shifted, exponent);
+    normalise<1>(shifted, exponent);
     const auto bits = (S16)(((U16)(exponent + 15) << 9) + (U16)shifted);  // the leading one makes it 16
     return finish_sen169(code, bits, infinite, ~(infinite & 0));
   }
@@ -160,6 +163,14 @@ struct Sen169ToFp16 {
     const auto above = (S16)(magnitude + (0x8000 - 0x2200));
     return (above >= 0x3C00 - 0x8000) & ((S16)magnitude > 0);
   }
+  // Where `steps` has this bit; the last bit remembers what is lost.
+  template <int16_t bit>
+  INLINE static void shift_right(U16& rest, S16 steps) {
+    constexpr uint16_t kLost = (1 << bit) - 1;
+    const auto taken = (U16)((steps & bit) > 0);
+    const U16 shifted = (rest >> bit) | ((U16)((S16)(rest & kLost) > 0) & 1);
+    rest = (taken & shifted) | (~taken & rest);
+  }
   // The significand, with its leading one, shifted to fp16's subnormal step of 2^-24 and rounded to nearest even.
   INLINE static U16 special(U16 code) {
     const auto magnitude = (S16)(code & 0x7FFF);
@@ -167,16 +178,10 @@ struct Sen169ToFp16 {
     auto rest = (U16)((magnitude & 0x1FF) | 0x200) << 2;  // two bits below, the last of them sticky
     S16 steps = 16 - (magnitude >> 9);                    // to the right
     steps = (steps & (steps < 15)) | (15 & (steps >= 15));
-    const auto shift_by = [&](int16_t bit) __attribute__((always_inline)) {
-      const auto taken = (U16)((steps & bit) > 0);
-      const U16 lost = rest & static_cast<uint16_t>((1 << bit) - 1);
-      const U16 shifted = (rest >> bit) | ((U16)((S16)lost > 0) & 1);
-      rest = (taken & shifted) | (~taken & rest);
-    };
-    shift_by(8);
-    shift_by(4);
-    shift_by(2);
-    shift_by(1);
+    shift_right<8>(rest, steps);
+    shift_right<4>(rest, steps);
+    shift_right<2>(rest, steps);
+    shift_right<1>(rest, steps);
     const U16 rounded = (rest + 1 + ((rest >> 2) & 1)) >> 2;
     return (rounded & ~infinite) | (infinite & 0x7C00) | (nan & 0x0200) | (code & 0x8000);
   }
