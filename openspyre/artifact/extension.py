@@ -9,7 +9,7 @@ from math import isfinite
 
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.model import FORMAT_VERSION, Attribute, Description, HostView, Iota, ScalarSlot, Tensor
-from openspyre.spec.ops import TABLE
+from openspyre.artifact.names import is_documented
 
 EXTENSION = "openspyre_"
 
@@ -49,7 +49,7 @@ def op_extension(description: Description) -> dict[str, Json]:
     return {
         "version": FORMAT_VERSION,
         "row": description.row,
-        "documented": TABLE[description.row].documented,
+        "documented": is_documented(description),
         "attributes": {name: attribute_json(value) for name, value in description.attributes},
         "dims": [
             {"name": dim.name, "size": dim.size, "split": dim.split, "reduced": dim.reduced} for dim in description.dims

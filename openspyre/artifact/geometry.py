@@ -55,6 +55,11 @@ class Geometry:
     def cores(self) -> int:
         return len(self.slices)
 
+    @property
+    def keeps_stick(self) -> bool:
+        """Whether the output has the op's stick dim."""
+        return -2 not in self.tensors[-1].scales.values()
+
 
 def is_contraction(description: Description) -> bool:
     return TABLE[description.row].kind is Kind.CONTRACTION

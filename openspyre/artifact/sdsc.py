@@ -7,17 +7,15 @@ from openspyre.artifact.constants import constants, masked_axes
 from openspyre.artifact.extension import EXTENSION, op_extension
 from openspyre.artifact.geometry import Geometry, geometry, index_tensor, is_reduction
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.model import Description, Lanes
-from openspyre.spec.formats import DataFormats
-from openspyre.spec.ops import TABLE, Kind
-
-RESTICKIFY = "ReStickifyOpHBM"
+from openspyre.artifact.model import Description
+from openspyre.artifact.names import data_format, op_func_name
+from openspyre.spec.ops import TABLE
 
 
 def sdsc_json(description: Description, index: int, first_symbol: int) -> dict[str, Json]:
     """The whole file. `first_symbol` is the (negative) id of the first address it uses."""
     shape = geometry(description)
-    opfunc = op_func_name(description, shape)
+    opfunc = op_func_name(description, keeps_stick=shape.keeps_stick)
     cores = range(shape.cores)
     time: Json = {"factor_": 1, "label_": "time"}
     return {
@@ -44,22 +42,6 @@ def sdsc_json(description: Description, index: int, first_symbol: int) -> dict[s
 def symbol_count(description: Description) -> int:
     """Addresses an execution supplies: one per tensor and distinct place of a core's slice in it."""
     return sum(len(set(tensor.core_bytes)) for tensor in geometry(description).tensors)
-
-
-def op_func_name(description: Description, shape: Geometry) -> str:
-    row = TABLE[description.row]
-    if is_reduction(description) and -2 not in shape.tensors[-1].scales.values():
-        return row.artifact + "nonstick"
-    return RESTICKIFY if _is_restickify(description) else row.artifact
-
-
-def _is_restickify(description: Description) -> bool:
-    """Hardware moves whole tensors between two stick dims; every other movement is an extension of ours."""
-    if TABLE[description.row].kind is not Kind.MOVEMENT or len(description.tensors) != 2:
-        return False
-    source, target = description.tensors
-    vectors = source.lanes is Lanes.VECTOR and target.lanes is Lanes.VECTOR
-    return vectors and source.lane_dim != target.lane_dim and source.format == target.format
 
 
 def _dsc(description: Description, shape: Geometry, opfunc: str, first_symbol: int) -> dict[str, Json]:
@@ -115,8 +97,3 @@ def _compute_op(description: Description, opfunc: str) -> dict[str, Json]:
     if indices is not None:
         op["indirectAccessIndexLabeledDs"] = [f"Tensor{indices}-idx{indices}"]
     return op
-
-
-def data_format(description: Description) -> DataFormats:
-    """The format an op is said to compute in: its first tensor's."""
-    return description.tensors[0].format

@@ -236,6 +236,35 @@ def test_a_gather_marks_its_index_and_what_is_found_through_it() -> None:
     assert out["indirectAllocType_"] == "no_indirection"
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "name"),
+    [
+        ("float16", "float32", "dl16tofp32"),
+        ("bfloat16", "float32", "dl16tofp32"),
+        ("float32", "float16", "fp32todl16"),
+        ("float8_e4m3fn", "float16", "fp8todl16"),
+        ("float16", "bfloat16", "identity"),
+        ("float16", "float16", "identity"),
+        ("float32", "int64", "openspyre.cast"),
+    ],
+)
+def test_a_cast_is_called_by_its_formats(source: str, target: str, name: str) -> None:
+    sizes = (4, 256)
+    x = walk(buffer("x", sizes, Role.INPUT, source), (256, 1), sizes)
+    y = walk(buffer("y", sizes, Role.OUTPUT, target), (256, 1), sizes)
+    op = Description("cast", (Dim("i", 4), Dim("j", 256)), (x,), (y,))
+    assert dsc(op)["computeOp_"][0]["opFuncName"] == name
+    assert body(op)["openspyre_"]["documented"] is (name != "openspyre.cast")
+
+
+def test_integers_that_only_move_are_called_fp32() -> None:
+    sizes = (4, 64)
+    x = walk(buffer("x", sizes, Role.INPUT, "int32"), (64, 1), sizes)
+    op = Description("identity", (Dim("i", 4), Dim("j", 64)), (x,), (x,))
+    assert dsc(op)["computeOp_"][0]["attributes_"]["dataFormat_"] == "IEEE_FP32"
+    assert dsc(op)["labeledDs_"][0]["dataFormat_"] == "IEEE_INT32"
+
+
 def test_an_op_on_single_values_gets_a_stick_of_its_own() -> None:
     x = walk(buffer("x", (7,), Role.INPUT, sparse=True), (1,), (7,))
     found = dsc(Description("abs", (Dim("i", 7),), (x,), (x,)))

@@ -10,7 +10,7 @@ from openspyre.artifact import Bundle, content_hash, read
 from openspyre.artifact.geometry import Geometry, geometry
 from openspyre.artifact.listing import file_name
 from openspyre.artifact.model import Buffer, Execution
-from openspyre.artifact.sdsc import op_func_name
+from openspyre.artifact.names import op_func_name
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -80,7 +80,7 @@ def _op(bundle: Bundle, execution: Execution, shape: Geometry) -> dict[str, Any]
     return {
         "name": execution.name,
         "op": description.row,
-        "artifact": op_func_name(description, shape),
+        "artifact": op_func_name(description, keeps_stick=shape.keeps_stick),
         "file": file_name(execution.description),
         "origin": execution.origin,
         "iteration_space": [
