@@ -96,6 +96,8 @@ def _along_group(walk: _Walk, layout: SpyreTensorLayout, stick_device_dim: int) 
         return Misfit(f"it begins in lane {walk.start % lanes} of a stick")
     if len(running) > 1 or any(walk.steps[dim] != 1 for dim in running):
         return Misfit("its elements do not lie side by side in a stick")
-    strides = tuple(tile_stride if dim in running else step // lanes * tile_stride for dim, step in enumerate(walk.steps))
+    strides = tuple(
+        tile_stride if dim in running else step // lanes * tile_stride for dim, step in enumerate(walk.steps)
+    )
     offset = walk.start // lanes * tile_stride
     return StickAccess(Lanes.VECTOR if running else Lanes.SPLAT, running[0] if running else None, offset, strides)

@@ -36,7 +36,9 @@ class DivideWork:
                 counts[found.lane_dim] = min(counts[found.lane_dim], -(-op.dims[found.lane_dim].size // lanes))
         splits, left = [1] * len(counts), self.cores
         # Where outputs do not move, cores would meet in one place: the rows of a scatter.
-        kept = [d for d, dim in enumerate(op.dims) if not dim.reduced and all(output.strides[d] for output in op.outputs)]
+        kept = [
+            d for d, dim in enumerate(op.dims) if not dim.reduced and all(output.strides[d] for output in op.outputs)
+        ]
         reduced = [d for d, dim in enumerate(op.dims) if dim.reduced] if self.split_reductions else []
         for d in (*sorted(kept, key=lambda d: -counts[d]), *sorted(reduced, key=lambda d: -counts[d])[:1]):
             splits[d] = _largest_divisor(counts[d], left)

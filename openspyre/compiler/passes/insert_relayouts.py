@@ -42,7 +42,8 @@ class _Work:
             return
         lanes = iter(self._lanes(op, row.kind))
         inputs: list[Operand] = [
-            self._legal_input(op, operand, next(lanes)) if isinstance(operand, Access) else operand for operand in op.inputs
+            self._legal_input(op, operand, next(lanes)) if isinstance(operand, Access) else operand
+            for operand in op.inputs
         ]
         outputs, after = [], []
         for place, output in enumerate(op.outputs):
@@ -90,7 +91,7 @@ class _Work:
             for access in accesses:
                 if isinstance(access, Access):
                     found = stick_access(access, op.dims, self.buffers[access.buffer])
-                    if isinstance(found, StickAccess) and found.lane_dim in among:
+                    if isinstance(found, StickAccess) and found.lane_dim is not None and found.lane_dim in among:
                         votes[found.lane_dim] += weight * _elements(op, access)
         if votes:
             return votes.most_common(1)[0][0]

@@ -22,13 +22,17 @@ class PlaceBuffers:
                 first.setdefault(access.buffer, when)
                 last[access.buffer] = when
         placed: list[Buffer] = []
-        for buffer in sorted((b for b in program.buffers if b.role is Role.TEMP and b.name in first), key=lambda b: first[b.name]):
+        for buffer in sorted(
+            (b for b in program.buffers if b.role is Role.TEMP and b.name in first), key=lambda b: first[b.name]
+        ):
             busy = [p for p in placed if last[p.name] >= first[buffer.name] and first[p.name] <= last[buffer.name]]
             placed.append(replace(buffer, place=self._gap(busy, self._bytes(buffer))))
         by_name = {buffer.name: buffer for buffer in placed}
         return replace(
             program,
-            buffers=tuple(by_name.get(b.name, b) for b in program.buffers if b.role is not Role.TEMP or b.name in by_name),
+            buffers=tuple(
+                by_name.get(b.name, b) for b in program.buffers if b.role is not Role.TEMP or b.name in by_name
+            ),
             pool_bytes=max((b.place + self._bytes(b) for b in placed if b.place is not None), default=0),
         )
 

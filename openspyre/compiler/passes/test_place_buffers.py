@@ -1,0 +1,86 @@
+"""Placement: temps that live together never overlap, others share; everything starts at a stick and ends in the pool."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
+from openspyre.compiler.passes.place_buffers import PlaceBuffers
+from openspyre.spec.layout import SpyreTensorLayout
+
+
+def temp(name: str, sticks: int) -> Buffer:
+    size = (sticks * 64,)
+    return Buffer(name, "float16", size, (1,), Role.TEMP, SpyreTensorLayout(list(size), "float16"))
+
+
+def step(when: int, touched: list[str]) -> Op:
+    """An op that touches some buffers; what it computes does not matter here."""
+    accesses = tuple(Access(name, 0, (1,), "float16") for name in touched)
+    return Op(f"op{when}", "add", (Dim("n", 1),), accesses[1:], accesses[:1])
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[Program, dict[str, range]]:
+    """Temps of random sizes, each alive from one op to another."""
+    count = draw(st.integers(1, 12))
+    lives: dict[str, range] = {}
+    for number in range(draw(st.integers(1, 10))):
+        first = draw(st.integers(0, count - 1))
+        lives[f"t{number}"] = range(first, draw(st.integers(first, count - 1)) + 1)
+    ops = tuple(
+        step(when, [name for name, life in lives.items() if when in (life.start, life.stop - 1)])
+        for when in range(count)
+    )
+    buffers = tuple(temp(name, draw(st.integers(1, 9))) for name in draw(st.permutations(list(lives))))
+    return Program("p", buffers, ops), lives
+
+
+@given(programs())
+def test_temps_that_live_together_share_no_byte(drawn: tuple[Program, dict[str, range]]) -> None:
+    program, lives = drawn
+    placed = PlaceBuffers().run(program)
+    taken: dict[tuple[int, int], str] = {}
+    for buffer in placed.buffers:
+        assert buffer.place is not None and buffer.place % 128 == 0 and buffer.layout is not None
+        assert buffer.place + buffer.layout.device_bytes <= placed.pool_bytes
+        for when in lives[buffer.name]:
+            for byte in range(buffer.place, buffer.place + buffer.layout.device_bytes, 128):
+                assert taken.setdefault((when, byte), buffer.name) == buffer.name
+
+
+@given(programs())
+def test_placing_changes_nothing_but_places(drawn: tuple[Program, dict[str, range]]) -> None:
+    program, _ = drawn
+    placed = PlaceBuffers().run(program)
+    assert [replace(buffer, place=None) for buffer in placed.buffers] == list(program.buffers)
+    assert placed.ops == program.ops
+
+
+def test_temps_that_never_meet_share_memory() -> None:
+    chain = tuple(step(when, [f"t{when}", f"t{when - 1}"] if when else ["t0"]) for when in range(10))
+    placed = PlaceBuffers().run(Program("p", tuple(temp(f"t{i}", 4) for i in range(10)), chain))
+    assert placed.pool_bytes == 2 * 4 * 128
+
+
+def test_a_gap_is_filled_first() -> None:
+    ops = (step(0, ["low", "high"]), step(1, ["high"]), step(2, ["small", "high"]))
+    placed = PlaceBuffers().run(Program("p", (temp("low", 4), temp("high", 4), temp("small", 2)), ops))
+    assert placed.buffer("small").place == placed.buffer("low").place
+    assert placed.pool_bytes == 8 * 128
+
+
+def test_temps_nobody_touches_are_dropped_and_arguments_keep_their_own_memory() -> None:
+    x = replace(temp("x", 3), role=Role.INPUT)
+    placed = PlaceBuffers().run(Program("p", (x, temp("idle", 5)), (step(0, ["x"]),)))
+    assert placed.buffers == (x,)
+    assert placed.pool_bytes == 0
+
+
+def test_alignment_is_an_option() -> None:
+    ops = (step(0, ["a", "b"]),)
+    placed = PlaceBuffers(alignment=4096).run(Program("p", (temp("a", 1), temp("b", 1)), ops))
+    assert sorted(buffer.place or 0 for buffer in placed.buffers) == [0, 4096]

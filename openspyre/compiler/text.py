@@ -1,0 +1,209 @@
+"""The IR as text and back: a line per object, names quoted, numbers and lists as in JSON. What passes are shown and tested in."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from openspyre.compiler.ir import Access, Attribute, Buffer, Dim, Iota, Op, Operand, Program, Role, Scalar
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.formats import DataFormats, ElementArrangement
+from openspyre.spec.layout import SpyreTensorLayout
+
+_WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\[[^]]*\]|[^\s"\[\]]+)')
+
+
+class InvalidText(SpyreError, ValueError):
+    """A text that is no IR program; the message names the line."""
+
+
+def print_program(program: Program) -> str:
+    lines = [f"program {_quote(program.name)} pool {program.pool_bytes}"]
+    lines += [f"number {_quote(scalar.name)} {scalar.dtype}" for scalar in program.scalars]
+    lines += [_buffer_line(buffer) for buffer in program.buffers]
+    for op in program.ops:
+        lines += _op_lines(op)
+    return "\n".join([*lines, ""])
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text)
+
+
+def _list(numbers: tuple[int, ...] | list[int]) -> str:
+    return json.dumps(list(numbers))
+
+
+def _buffer_line(buffer: Buffer) -> str:
+    parts = [f"buffer {_quote(buffer.name)} {buffer.role} {buffer.dtype} {_list(buffer.size)} {_list(buffer.stride)}"]
+    if buffer.layout is not None:
+        layout = buffer.layout
+        parts.append(f"layout {_list(layout.device_size)} {_list(layout.stride_map)}")
+        parts.append(f"{layout.device_dtype.name} {layout.element_arrangement.name}")
+    if buffer.place is not None:
+        parts.append(f"place {buffer.place}")
+    return " ".join(parts)
+
+
+def _op_lines(op: Op) -> Iterator[str]:
+    yield f"op {_quote(op.name)} {op.row}" + (f" from {_quote(op.origin)}" if op.origin else "")
+    for dim in op.dims:
+        reduced = " reduced" if dim.reduced else ""
+        yield f"  dim {_quote(dim.name)} {dim.size}{reduced}" + (f" split {dim.split}" if dim.split != 1 else "")
+    for operand in op.inputs:
+        match operand:
+            case Access():
+                yield _access_line("read", operand)
+            case Scalar(name=name, dtype=dtype):
+                yield f"  number {_quote(name)} {dtype}"
+            case Iota(offset=offset, strides=strides):
+                yield f"  count {offset} {_list(strides)}"
+    for output in op.outputs:
+        yield _access_line("write", output)
+    for name, value in op.attributes:
+        yield f"  with {_quote(name)} {json.dumps(value)}"
+
+
+def _access_line(keyword: str, access: Access) -> str:
+    return f"  {keyword} {_quote(access.buffer)} {access.dtype} {access.offset} {_list(access.strides)}"
+
+
+def parse_program(text: str) -> Program:
+    lines = _Lines(text)
+    with lines.take("program") as head:
+        name, pool_bytes = head.name(), head.after("pool").integer()
+    scalars = tuple(_parse_scalar(line) for line in lines.all("number"))
+    buffers = tuple(_parse_buffer(line) for line in lines.all("buffer"))
+    ops = tuple(_parse_op(line, lines) for line in lines.all("op"))
+    lines.expect_end()
+    return Program(name, buffers, ops, scalars, pool_bytes)
+
+
+def _parse_scalar(line: _Line) -> Scalar:
+    with line:
+        return Scalar(line.name(), line.word())
+
+
+def _parse_buffer(line: _Line) -> Buffer:
+    with line:
+        name, role = line.name(), Role(line.word())
+        dtype, size, stride = line.word(), line.integers(), line.integers()
+        layout = None
+        if line.has("layout"):
+            device_size, stride_map = line.integers(), line.integers()
+            forms = DataFormats[line.word()], ElementArrangement[line.word()]
+            layout = SpyreTensorLayout(device_size, stride_map, *forms)
+        place = line.integer() if line.has("place") else None
+        return Buffer(name, dtype, size, stride, role, layout, place)
+
+
+def _parse_op(line: _Line, lines: _Lines) -> Op:
+    with line:
+        name, row = line.name(), line.word()
+        origin = line.name() if line.has("from") else ""
+    dims = tuple(_parse_dim(dim) for dim in lines.all("dim"))
+    inputs = tuple(_parse_input(operand) for operand in lines.all("read", "number", "count"))
+    outputs = tuple(_parse_access(output) for output in lines.all("write"))
+    attributes = tuple(_parse_attribute(attribute) for attribute in lines.all("with"))
+    return Op(name, row, dims, inputs, outputs, attributes, origin)
+
+
+def _parse_dim(line: _Line) -> Dim:
+    with line:
+        name, size, reduced = line.name(), line.integer(), line.has("reduced")
+        return Dim(name, size, reduced, line.integer() if line.has("split") else 1)
+
+
+def _parse_input(line: _Line) -> Operand:
+    if line.keyword == "number":
+        return _parse_scalar(line)
+    if line.keyword == "read":
+        return _parse_access(line)
+    with line:
+        return Iota(line.integer(), line.integers())
+
+
+def _parse_access(line: _Line) -> Access:
+    with line:
+        buffer, dtype = line.name(), line.word()
+        return Access(buffer, line.integer(), line.integers(), dtype)
+
+
+def _parse_attribute(line: _Line) -> tuple[str, Attribute]:
+    with line:
+        name, value = line.name(), json.loads(line.word())
+        if isinstance(value, list):
+            return name, tuple(int(item) for item in value)
+        if not isinstance(value, (int, float, str)):
+            raise ValueError(f"{value!r} is no attribute")
+        return name, value
+
+
+class _Line:
+    """The words of a line, taken in order. As a context it turns every mistake into one that names the line."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number, self.text = number, text.strip()
+        self.words = _WORD.findall(text)
+        self.keyword = self.words.pop(0) if self.words else ""
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (ValueError, KeyError, IndexError, TypeError, SpyreError)):
+            what = "the line is too short" if isinstance(error, IndexError) else str(error)
+            raise InvalidText(f"line {self.number}, {self.text[:80]!r}: {what}") from None
+        if error is None and self.words:
+            raise InvalidText(f"line {self.number}, {self.text[:80]!r}: {self.words[0]!r} is one word too many")
+
+    def word(self) -> str:
+        return str(self.words.pop(0))
+
+    def has(self, keyword: str) -> bool:
+        found = bool(self.words) and self.words[0] == keyword
+        if found:
+            self.words.pop(0)
+        return found
+
+    def after(self, keyword: str) -> _Line:
+        if not self.has(keyword):
+            raise ValueError(f"{keyword!r} is missing")
+        return self
+
+    def name(self) -> str:
+        value = json.loads(self.word())
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is no quoted name")
+        return value
+
+    def integer(self) -> int:
+        return int(self.word())
+
+    def integers(self) -> tuple[int, ...]:
+        values = json.loads(self.word())
+        if not isinstance(values, list) or not all(type(value) is int for value in values):
+            raise ValueError(f"{values!r} is no list of integers")
+        return tuple(values)
+
+
+class _Lines:
+    def __init__(self, text: str) -> None:
+        self.lines = [_Line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+    def all(self, *keywords: str) -> Iterator[_Line]:
+        while self.lines and self.lines[0].keyword in keywords:
+            yield self.lines.pop(0)
+
+    def take(self, keyword: str) -> _Line:
+        for line in self.all(keyword):
+            return line
+        raise InvalidText(f"{self._here()}: {keyword!r} should follow")
+
+    def expect_end(self) -> None:
+        if self.lines:
+            raise InvalidText(f"{self._here()}: nothing like this may follow here")
+
+    def _here(self) -> str:
+        return f"line {self.lines[0].number}, {self.lines[0].text[:80]!r}" if self.lines else "the end of the text"
