@@ -20,25 +20,35 @@ def check_expression(description: Description, problems: Problems) -> None:
         problems.say("openspyre_.attributes", found[:300], f"operands and attributes {description.row} can take")
         return
     outputs = len(description.outputs)
+    if results is None:
+        return
     # Statistics of a normalisation may be left out, results of other ops may not.
     if outputs > results or (outputs < results and TABLE[description.row].kind is not Kind.ROWS):
         problems.say("openspyre_", f"{outputs} outputs", f"{results}, what {description.row} returns")
 
 
-def _results(description: Description) -> int:
+def _results(description: Description) -> int | None:
+    """How many values the row returns; None where it has no expression."""
     row = TABLE[description.row]
     body = row.body
-    if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.REDUCTION, Kind.ROWS) or body is None:
+    if row.kind is Kind.REDUCTION and body is None:
         return 1
-    along = (Along(prod(dim.size for dim in description.dims if dim.reduced)),) if row.kind is Kind.ROWS else ()
-    attributes = dict(description.attributes) if row.kind is Kind.ROWS else {}
+    if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.REDUCTION, Kind.ROWS) or body is None:
+        return None
+    is_row = row.kind is Kind.ROWS
+    along = (Along(prod(dim.size for dim in description.dims if dim.reduced)),) if is_row else ()
+    attributes = dict(description.attributes) if is_row else {}
     count = row.operands if row.kind is Kind.REDUCTION else len(description.inputs)
+    found: list[Value] = []
 
-    def counted(*values: Value) -> tuple[Value, ...]:
+    def captured(*values: Value) -> tuple[Value, ...]:
         returned = body(*along, *values, **attributes)
-        return returned if isinstance(returned, tuple) else (returned,)
+        found.extend(returned if isinstance(returned, tuple) else (returned,))
+        # A normalisation is cut into stages: its whole expression may need more registers than one step has.
+        return values[:1] if is_row else tuple(found)
 
-    return len(trace(counted, tuple(_lane(operand) for operand in description.inputs[:count])).results)
+    trace(captured, tuple(_lane(operand) for operand in description.inputs[:count]))
+    return len(found)
 
 
 def _lane(operand: Operand) -> Lane:
