@@ -11,42 +11,28 @@ from dataclasses import replace
 from math import prod
 
 from openspyre.artifact.model import Description
-from openspyre.backend.operands import lane_of, register_of
+from openspyre.backend.operands import lane_of
 from openspyre.program.model import Combine, RowStage, Step, StepKind
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
-from openspyre.spec.ops.expression import Lane, Value, convert, trace
-from openspyre.spec.ops.row_expression import FOLDS, Along
+from openspyre.spec.ops.expression import Lane, Value, trace
+from openspyre.spec.ops.row_expression import FOLDS, trace_row
 
 ROW_SCALAR = 128  # names of row scalars begin here (csrc/card/program.h)
 
 
 def lower(description: Description, step: Step) -> Step:
-    results = _trace(description)
+    body = TABLE[description.row].body
+    if body is None:
+        raise InternalError(f"the op table says no way to compute {description.row!r}")
+    length = prod(dim.size for dim in description.dims if dim.reduced)
+    lanes = [lane_of(operand) for operand in description.inputs]
+    results = trace_row(body, length, lanes, dict(description.attributes))
     if len(results) < len(description.outputs):
         raise InternalError(f"{description.row!r} has {len(results)} results for {len(description.outputs)} outputs")
     stages = _Stages(results[0], len(description.inputs))
     registers = tuple(stages.register(value.number) for value in results[: len(description.outputs)])
     return replace(step, kind=StepKind.ROWS, stages=tuple(stages.made), row_results=registers)
-
-
-def _trace(description: Description) -> tuple[Value, ...]:
-    """The row's expression on its operands, each first made what the expression expects."""
-    body = TABLE[description.row].body
-    if body is None:
-        raise InternalError(f"the op table says no way to compute {description.row!r}")
-    along = Along(prod(dim.size for dim in description.dims if dim.reduced))
-    lanes = [lane_of(operand) for operand in description.inputs]
-    found: list[Value] = []
-
-    def capture(*values: Value) -> Value:
-        operands = (convert(value, lane) for value, lane in zip(values, lanes, strict=True))
-        returned = body(along, *operands, **dict(description.attributes))
-        found.extend(returned if isinstance(returned, tuple) else (returned,))
-        return values[0]
-
-    trace(capture, tuple(register_of(operand) for operand in description.inputs))
-    return tuple(found)
 
 
 class _Stages:

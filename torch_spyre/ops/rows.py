@@ -1,12 +1,9 @@
 """Normalisations: softmax along one dim and its gradient, layer and rms norm along the last dims with optional weight and bias.
 
-torch computes `F.rms_norm` by `_fused_rms_norm`, whose gradient it asks of the device: that is composed of other operators.
+torch computes `F.rms_norm` by `_fused_rms_norm` and asks the device for its gradient, too: norm_gradients.py.
 """
 
 from __future__ import annotations
-
-from functools import cache
-from math import prod
 
 import torch
 
@@ -67,34 +64,3 @@ def _attributes(call: Call, affine: str) -> tuple[tuple[str, Attribute], ...]:
         return ()
     eps = call.given["eps"]
     return ("affine", affine), ("eps", float(torch.finfo(torch.float32).eps if eps is None else eps))
-
-
-@cache
-def register_gradients() -> torch.library.Library:
-    """Gradients that torch has no CPU kernel for, so that none could fall back."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("_fused_rms_norm_backward", rms_norm_backward, "PrivateUse1")
-    return library
-
-
-def rms_norm_backward(
-    gradient: torch.Tensor,
-    x: torch.Tensor,
-    normalized_shape: list[int],
-    scale: torch.Tensor,
-    weight: torch.Tensor | None,
-    output_mask: list[bool],
-) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """The gradient of `_fused_rms_norm` in fp32: of x * scale * weight, where scale is 1 / sqrt(mean(x^2) + eps)."""
-    inner = list(range(x.dim() - len(normalized_shape), x.dim()))
-    outer = list(range(x.dim() - len(normalized_shape)))
-    wide, normal = gradient.float(), x.float() * scale
-    of_x = of_weight = None
-    if output_mask[0]:
-        inward = wide if weight is None else wide * weight.float()
-        share = (inward * normal).sum(inner, keepdim=True) * (1.0 / prod(normalized_shape))
-        of_x = ((inward - normal * share) * scale).to(x.dtype)
-    if output_mask[1] and weight is not None:
-        product = wide * normal
-        of_weight = (product.sum(outer) if outer else product).to(weight.dtype)
-    return of_x, of_weight

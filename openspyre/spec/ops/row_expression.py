@@ -7,9 +7,10 @@ Everything in between is fp32 (contract N4).
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from openspyre.spec.ops.expression import Lane, Value, to_float
+from openspyre.spec.ops.expression import Lane, Value, convert, to_float, trace
 from openspyre.spec.ops.row import Fold
 
 FOLDS: dict[str, Fold] = {f"fold.{fold.value}": fold for fold in (Fold.SUM, Fold.PROD, Fold.MAX, Fold.MIN)}
@@ -34,6 +35,22 @@ class Along:
         """The sum times fp32(1 / length)."""
         (share,) = struct.unpack("<f", struct.pack("<f", 1 / self.length))
         return self.sum(x) * float(share)
+
+
+def trace_row(
+    body: Callable[..., Value | tuple[Value, ...]], length: int, lanes: Sequence[Lane], attributes: Mapping[str, object]
+) -> tuple[Value, ...]:
+    """The results of a body on symbolic operands; operands come as they are loaded (truth values as 0.0 or 1.0)."""
+    found: list[Value] = []
+
+    def capture(*values: Value) -> Value:
+        operands = (convert(value, lane) for value, lane in zip(values, lanes, strict=True))
+        returned = body(Along(length), *operands, **attributes)
+        found.extend(returned if isinstance(returned, tuple) else (returned,))
+        return values[0]
+
+    trace(capture, tuple(Lane.FLOAT if lane is Lane.BOOL else lane for lane in lanes))
+    return tuple(found)
 
 
 def _fold(fold: Fold, x: Value) -> Value:

@@ -1,0 +1,75 @@
+"""Gradients of layer and rms norm, composed of other operators of the card, in fp32.
+
+Both are x -> n * weight (+ bias), where n is the normalised x. With g the gradient that reaches n, the one of x is
+scale * (g - n * mean(g * n)), for a layer norm also without the mean of g.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+Gradient = torch.Tensor | None
+
+
+@cache
+def register() -> torch.library.Library:
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("native_layer_norm_backward", layer_norm_backward, "PrivateUse1")
+    library.impl("_fused_rms_norm_backward", rms_norm_backward, "PrivateUse1")
+    return library
+
+
+def layer_norm_backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    normalized_shape: list[int],
+    mean: torch.Tensor,
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    output_mask: list[bool],
+) -> tuple[Gradient, Gradient, Gradient]:
+    normal = (x.float() - mean) * scale
+    outer = list(range(x.dim() - len(normalized_shape)))
+    of_x = _of_input(gradient, normal, scale, weight, len(outer), centred=True).to(x.dtype) if output_mask[0] else None
+    of_weight = _summed(gradient.float() * normal, outer, weight) if output_mask[1] else None
+    of_bias = _summed(gradient.float(), outer, bias if bias is not None else weight) if output_mask[2] else None
+    return of_x, of_weight, of_bias
+
+
+def rms_norm_backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    normalized_shape: list[int],
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    output_mask: list[bool],
+) -> tuple[Gradient, Gradient]:
+    normal = x.float() * scale
+    outer = list(range(x.dim() - len(normalized_shape)))
+    of_x = _of_input(gradient, normal, scale, weight, len(outer), centred=False).to(x.dtype) if output_mask[0] else None
+    return of_x, _summed(gradient.float() * normal, outer, weight) if output_mask[1] else None
+
+
+def _of_input(
+    gradient: torch.Tensor,
+    normal: torch.Tensor,
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    outer: int,
+    *,
+    centred: bool,
+) -> torch.Tensor:
+    inner = list(range(outer, normal.dim()))
+    reached = gradient.float() if weight is None else gradient.float() * weight.float()
+    rest = reached - normal * (reached * normal).mean(inner, keepdim=True)
+    return scale * (rest - reached.mean(inner, keepdim=True) if centred else rest)
+
+
+def _summed(product: torch.Tensor, outer: list[int], parameter: torch.Tensor | None) -> Gradient:
+    """Over all rows, in the parameter's dtype."""
+    if parameter is None:
+        return None
+    return (product.sum(outer) if outer else product).to(parameter.dtype)
