@@ -210,7 +210,7 @@ def _gaps(tensor: Tensor, axes: tuple[Axis, ...]) -> dict[str, int]:
         return {}
     elements = tensor.layout.device_bytes // tensor.bytes_per_element
     walked = _inside_out(tensor)
-    reaches = [abs(tensor.strides[index]) for index in walked[1:]] + [elements]
+    reaches = [*(abs(tensor.strides[index]) for index in walked), elements][1:]
     gaps = {}
     for index, reach in zip(walked, reaches, strict=True):
         step = abs(tensor.strides[index])

@@ -265,6 +265,15 @@ def test_integers_that_only_move_are_called_fp32() -> None:
     assert dsc(op)["labeledDs_"][0]["dataFormat_"] == "IEEE_INT32"
 
 
+def test_a_tensor_that_walks_no_dim_has_no_gaps() -> None:
+    sizes = (4, 256)
+    x, out = walk(buffer("x", sizes, Role.INPUT), (256, 1), sizes), walk(buffer("out", (), Role.OUTPUT), (0, 0), sizes)
+    dims = (Dim("i", 4, reduced=True), Dim("j", 256, reduced=True))
+    found = dsc(Description("sum", dims, (x,), (out,)))
+    assert "backGapCore_" not in found["scheduleTree_"][1]
+    assert found["labeledDs_"][1]["scale_"] == [-1, -2]
+
+
 def test_an_op_on_single_values_gets_a_stick_of_its_own() -> None:
     x = walk(buffer("x", (7,), Role.INPUT, sparse=True), (1,), (7,))
     found = dsc(Description("abs", (Dim("i", 7),), (x,), (x,)))
