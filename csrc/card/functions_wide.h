@@ -102,11 +102,11 @@ LANE float erfc_lane(float x) {
   return static_cast<float>(x < 0.0f ? 2.0 - tail : tail);
 }
 
-// Whether a number is an integer, and an odd one.
-LANE bool is_integer(float y) { return magnitude(y) >= 0x1p23f || __builtin_truncf(y) == y; }
+// Whether a number is an integer, and an odd one. Conditions are joined by & and |: branches would not vectorise.
+LANE bool is_integer(float y) { return (magnitude(y) >= 0x1p23f) | (__builtin_truncf(y) == y); }
 LANE bool is_odd(float y) {
   const float half = y * 0.5f;
-  return magnitude(y) < 0x1p24f && is_integer(y) && __builtin_truncf(half) != half;
+  return (magnitude(y) < 0x1p24f) & is_integer(y) & (__builtin_truncf(half) != half);
 }
 
 LANE float pow_lane(float x, float y) {
@@ -115,12 +115,11 @@ LANE float pow_lane(float x, float y) {
   const double inside = exponent > 200.0 ? 200.0 : (exponent < -200.0 ? -200.0 : exponent);
   const float finite = static_cast<float>(wide_exp2(inside));
   const bool grows = (a > 1.0f) == (y > 0.0f);  // for the limits at a = 0, a = inf, y = inf
-  const bool limit = a == 0.0f || a == kInfinity || magnitude(y) == kInfinity;
+  const bool limit = (a == 0.0f) | (a == kInfinity) | (magnitude(y) == kInfinity);
   const float value = limit ? (grows ? kInfinity : 0.0f) : finite;
-  const bool negative = (as_bits(x) >> 31) != 0;
-  const float result = negative && is_odd(y) ? -value : value;
-  const bool undefined = is_nan(x) || is_nan(y) || (x < 0.0f && a != kInfinity && !is_integer(y));
-  const bool one = y == 0.0f || x == 1.0f || (x == -1.0f && magnitude(y) == kInfinity);
+  const float result = (as_int(as_bits(x)) < 0) & is_odd(y) ? -value : value;
+  const bool undefined = is_nan(x) | is_nan(y) | ((x < 0.0f) & (a != kInfinity) & !is_integer(y));
+  const bool one = (y == 0.0f) | (x == 1.0f) | ((x == -1.0f) & (magnitude(y) == kInfinity));
   return one ? 1.0f : (undefined ? kNan : result);
 }
 

@@ -326,7 +326,7 @@ class ReduceStep final : public PreparedStep {
   }
 
   static constexpr int64_t kAccumulatorLanes = kMaxChunkBlocks * kFoldLanes;
-  static constexpr int64_t kDirectBytes = 16 << 10;  // read in one call, so that it stays in the first-level cache
+  static constexpr int64_t kDirectBytes = 64 << 10;  // read in one call
 
   const Step& step_;
   const StepInputs inputs_;

@@ -194,18 +194,58 @@ struct Sen169Lane {
   LANE static Lane load(uint16_t code) { return sen169_to_lane(code); }
 };
 
-// Accumulators of a unit stay in registers over the rows.
+// One unit of accumulators over all rows, starting from acc.
+template <typename Format, typename Step>
+LANE void fold_unit(Lane* acc, const typename Format::Storage* x, int64_t rows, int64_t row_stride, Step step) {
+  Lane sums[kLaneUnit];
+  for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = acc[i];
+  for (int64_t r = 0; r < rows; ++r) {
+    const typename Format::Storage* row = x + r * row_stride;
+    for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = step(sums[i], row[i]);
+  }
+  for (int64_t i = 0; i < kLaneUnit; ++i) acc[i] = sums[i];
+}
+
 template <typename Function, typename Format>
 void fold_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64_t row_stride) {
   const auto* x = static_cast<const typename Format::Storage*>(source);
-  for (int64_t first = 0; first < lanes; first += kLaneUnit) {
-    Lane sums[kLaneUnit];
-    for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = acc[first + i];
-    for (int64_t r = 0; r < rows; ++r) {
-      const typename Format::Storage* row = x + r * row_stride + first;
-      for (int64_t i = 0; i < kLaneUnit; ++i) sums[i] = Function::apply(sums[i], Format::load(row[i]), 0);
+  for (int64_t first = 0; first < lanes; first += kLaneUnit)
+    fold_unit<Format>(acc + first, x + first, rows, row_stride,
+                      [](Lane sum, typename Format::Storage code) __attribute__((always_inline)) {
+                        return Function::apply(sum, Format::load(code), 0);
+                      });
+}
+
+// Whether all codes of a unit's rows are finite and above the lowest binade, or zero.
+LANE bool all_usual(const uint16_t* x, int64_t rows, int64_t row_stride) {
+  uint16_t largest[kLaneUnit] = {}, smallest[kLaneUnit];
+  for (int64_t i = 0; i < kLaneUnit; ++i) smallest[i] = 0xFFFF;
+  for (int64_t r = 0; r < rows; ++r) {
+    const uint16_t* row = x + r * row_stride;
+    for (int64_t i = 0; i < kLaneUnit; ++i) {
+      const auto magnitude = static_cast<uint16_t>(row[i] & 0x7FFFu);
+      const auto before = static_cast<uint16_t>(magnitude - 1);  // zero goes to the top
+      largest[i] = largest[i] > magnitude ? largest[i] : magnitude;
+      smallest[i] = smallest[i] < before ? smallest[i] : before;
     }
-    for (int64_t i = 0; i < kLaneUnit; ++i) acc[first + i] = sums[i];
+  }
+  uint16_t unusual = 0;
+  for (int64_t i = 0; i < kLaneUnit; ++i)
+    unusual |= static_cast<uint16_t>((largest[i] == 0x7FFFu ? 1 : 0) | (smallest[i] < 511u ? 1 : 0));
+  return unusual == 0;
+}
+
+// Sums of SEN169 are the hot case: the scaling is exact, so that it can ride on the addition as an FMA.
+void sum_sen169_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64_t row_stride) {
+  const auto* x = static_cast<const uint16_t*>(source);
+  for (int64_t first = 0; first < lanes; first += kLaneUnit) {
+    if (all_usual(x + first, rows, row_stride)) [[likely]]
+      fold_unit<Sen169Lane>(acc + first, x + first, rows, row_stride,
+                            [](Lane sum, uint16_t code) __attribute__((always_inline)) {
+                              return as_bits(fma(sen169_unscaled(code), kSen169Scale, as_float(sum)));
+                            });
+    else
+      fold_rows<AddLane, Sen169Lane>(acc + first, x + first, kLaneUnit, rows, row_stride);
   }
 }
 
@@ -264,11 +304,11 @@ constexpr VectorKernels kKernels = {
      FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, RoundSen169_kernel, Copy_kernel},
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
     {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},
-#define FOLD_ROWS(Format)                                                                                     \
-  {fold_rows<AddLane, Format>,  fold_rows<MulLane, Format>,  fold_rows<MaxLane, Format>,  fold_rows<MinLane, Format>,  \
+#define FOLD_ROWS(sum, Format)                                                                                  \
+  {sum,                         fold_rows<MulLane, Format>,  fold_rows<MaxLane, Format>,  fold_rows<MinLane, Format>,  \
    fold_rows<AddILane, Format>, fold_rows<MulILane, Format>, fold_rows<MaxILane, Format>, fold_rows<MinILane, Format>, \
    fold_rows<AndLane, Format>,  fold_rows<OrLane, Format>}
-    FOLD_ROWS(WordLane), FOLD_ROWS(Sen169Lane),
+    FOLD_ROWS((fold_rows<AddLane, WordLane>), WordLane), FOLD_ROWS(sum_sen169_rows, Sen169Lane),
     {fold_lanes<AddLane>, fold_lanes<MulLane>, fold_lanes<MaxLane>, fold_lanes<MinLane>, fold_lanes<AddILane>, fold_lanes<MulILane>,
      fold_lanes<MaxILane>, fold_lanes<MinILane>, fold_lanes<AndLane>, fold_lanes<OrLane>},
     arg_kernel<FloatMax>, arg_kernel<FloatMin>, arg_kernel<IntMax>, arg_kernel<IntMin>};
