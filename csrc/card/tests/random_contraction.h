@@ -168,7 +168,7 @@ inline void write_element(std::vector<std::byte>& memory, DataFormat format, int
   }
 }
 
-// Calls visit(a, b, c): element offsets of A at k = 0, B at k = 0 and C, as functions of k through `element`.
+// Where each element lies, by the formula of program.h, and what C must be.
 class Definition {
  public:
   explicit Definition(const Contraction& problem) : problem_(problem), loops_(problem.step.loops.size()) {}
@@ -187,11 +187,20 @@ class Definition {
 
   // Memory of C after the step.
   std::vector<std::byte> result() const {
+    const int64_t columns = problem_.step.lane.extent, depth = problem_.step.k_extent;
     std::vector<std::byte> c = problem_.memory[2];
     std::vector<int64_t> index(loops_ - 2, 0);
+    std::vector<float> row(static_cast<size_t>(depth)), matrix(static_cast<size_t>(columns * depth));
+    int64_t matrix_at = -1;
     do {
-      for (int64_t n = 0; n < problem_.step.lane.extent; ++n)
-        write_element(c, problem_.operand(2).element.format, offset(2, index, n, 0), sum(index, n));
+      for (int64_t k = 0; k < depth; ++k) row[static_cast<size_t>(k)] = a(index, k);
+      if (const int64_t at = offset(1, index, 0, 0); at != matrix_at) {  // rows m share B: read it once
+        for (int64_t i = 0; i < columns * depth; ++i) matrix[static_cast<size_t>(i)] = b(index, i / depth, i % depth);
+        matrix_at = at;
+      }
+      for (int64_t n = 0; n < columns; ++n)
+        write_element(c, problem_.operand(2).element.format, offset(2, index, n, 0),
+                      sum(row.data(), matrix.data() + n * depth));
     } while (advance(index));
     return c;
   }
@@ -212,7 +221,7 @@ class Definition {
     return read_element(problem_.memory[operand], problem_.operand(operand).element.format,
                         offset(operand, index, n, k));
   }
-  float sum(const std::vector<int64_t>& index, int64_t n) const {
+  float sum(const float* a, const float* b) const {
     const Step& step = problem_.step;
     const Loop& k_loop = step.loops.back();
     float total = 0;
@@ -220,7 +229,7 @@ class Definition {
       const int64_t length = k_loop.extent / k_loop.split * step.k_lanes;
       float part = 0;
       for (int64_t k = slice * length; k < std::min((slice + 1) * length, step.k_extent); ++k)
-        part = std::fmaf(a(index, k), b(index, n, k), part);
+        part = std::fmaf(a[k], b[k], part);
       total = slice == 0 ? part : total + part;
     }
     return total;
