@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from openspyre.artifact import Bundle, InvalidBundle, Problem, read, verify, write
-from openspyre.artifact.fuzz import SECONDS_PER_MUTANT, answer, mutants
+from openspyre.artifact.fuzz import SECONDS_PER_MUTANT, answer, main, mutants
 from openspyre.artifact.model import Dim, Place, Role
 from openspyre.artifact.samples import buffer, matmul, pointwise, samples, transposed, walk
 from openspyre.spec.machine import MIB
@@ -253,3 +253,10 @@ def test_500_mutants_are_answered_without_an_exception(tmp_path: Path) -> None:
         harmless += not answer(files, tmp_path / str(number))
         assert time.monotonic() - start < SECONDS_PER_MUTANT, done
     assert harmless < 100, "most mutants are damaged, and damage is seen"
+
+
+def test_the_same_seed_makes_the_same_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    first, again, other = (list(mutants(seed, 10)) for seed in (4, 4, 5))
+    assert first == again != other
+    assert main(["--count", "20", "--seed", "4"]) == 0
+    assert capsys.readouterr().out.startswith("20 mutants, seed 4: ")
