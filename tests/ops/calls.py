@@ -11,6 +11,7 @@ _PARAMETERS = {  # parameters that a launch supplies
     "alpha": 1.5, "beta": 2.0, "threshold": 3.0, "negative_slope": 0.125, "value": -0.75, "min_val": -1.0, "max_val": 1.25,
     "lambd": 0.5, "scale": 1.5, "input_scale": 0.5,
 }  # fmt: skip
+_OPERANDS = {"elu_backward": ("grad_output", "self_or_result")}  # operands that are not aten's first arguments
 _EXACT = {"add", "sub", "mul", "div", "fma", "sqrt"}  # correctly rounded (N3)
 _NO_ROUNDING = {
     "min", "max", "neg", "abs", "floor", "ceil", "round", "trunc", "select", "is_nan", "is_inf", "sign_bit", "fmod",
@@ -31,7 +32,12 @@ def rows(kind):
 
 
 def packet(row, suffix=""):
-    return getattr(torch.ops.aten, row.aten[0].split(".")[0] + suffix)
+    """The row's operator, which takes its operands first."""
+    operator = getattr(torch.ops.aten, row.aten[0].split(".")[0] + suffix)
+    names = _OPERANDS.get(row.name)
+    if names is None:
+        return operator
+    return lambda *operands, **parameters: operator(**dict(zip(names, operands, strict=True)), **parameters)
 
 
 def has_in_place(row):
@@ -39,7 +45,8 @@ def has_in_place(row):
 
 
 def has_out(row):
-    return any("out" in overload for overload in packet(row).overloads())
+    overloads = getattr(torch.ops.aten, row.aten[0].split(".")[0]).overloads()
+    return any("out" in overload for overload in overloads)
 
 
 def parameters(row, dtype=torch.float16):

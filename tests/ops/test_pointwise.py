@@ -45,12 +45,15 @@ def _encoded(value, dtype):
 
 
 def slack(row, hosts, dtype, exact):
-    """What a unit in the last place of the first operand makes of a composite's exact result: fp32 inside cannot do better."""
+    """What a unit in fp32's last place of an operand makes of a composite's exact result: fp32 inside cannot do better."""
     if not rounding(row).composite or not dtype.is_floating_point or not exact.dtype.is_floating_point:
         return None
-    first, *rest = map(held, hosts)
-    near = [packet(row)(first * (1 + step * 2.0**-23), *rest, **parameters(row, dtype)) for step in (-1, 1)]
-    return sum((value - exact).abs().nan_to_num(0, 0) for value in near)
+    values, total = [held(host) for host in hosts], torch.zeros_like(exact)
+    for place, value in enumerate(values):
+        for step in (-(2.0**-23), 2.0**-23) if value.dtype.is_floating_point else ():
+            moved = [*values[:place], value * (1 + step), *values[place + 1 :]]
+            total += (packet(row)(*moved, **parameters(row, dtype)) - exact).abs().nan_to_num(0, 0)
+    return total
 
 
 def as_torch(row, hosts, dtype):
@@ -111,6 +114,8 @@ SHAPES = {
 @pytest.mark.parametrize(("name", "dtype"), SHAPED, ids=title)
 def test_shapes(name, dtype, shape):
     row = ROWS[name]
+    if shape == "broadcast" and row.aten == ("gelu_backward",):
+        pytest.skip("torch's own kernel does not broadcast")
     hosts, cards = [], []
     for place, kind in enumerate(dtypes_of(row, dtype)):
         shaped = (lambda x, _: x(())) if place == NUMBER.get(name) else SHAPES[shape]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openspyre.spec.ops.activations import ACTIVATIONS
 from openspyre.spec.ops.expression import Lane, Value, call, constant, select, to_bool, to_float, to_int
+from openspyre.spec.ops.gradients import GRADIENTS
 from openspyre.spec.ops.pointwise_rows import (
     NONZERO,
     POSITIVE,
@@ -265,4 +266,4 @@ LOGIC = (
          aten=("where.self",)),
 )  # fmt: skip
 
-POINTWISE: tuple[Row, ...] = (*ARITHMETIC, *ROUNDING, *FUNCTIONS, *ACTIVATIONS, *COMPARISONS, *LOGIC)
+POINTWISE: tuple[Row, ...] = (*ARITHMETIC, *ROUNDING, *FUNCTIONS, *ACTIVATIONS, *GRADIENTS, *COMPARISONS, *LOGIC)
