@@ -32,6 +32,10 @@ PreparedStepPtr prepare_step(const Step& step, Isa isa) {
       return prepare_gather(step, isa);
     case StepKind::Scatter:
       return prepare_scatter(step, isa);
+    case StepKind::Scan:
+      return prepare_scan(step, isa);
+    case StepKind::Sort:
+      return prepare_sort(step, isa);
     case StepKind::Relayout:
       return nullptr;  // a copy of the DMA's, see run_relayout
   }

@@ -1,5 +1,6 @@
 // Gather and Scatter steps: maps whose input or output address depends on an index tensor.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 
@@ -129,12 +130,20 @@ class GatherStep final : public IndexedStep {
     load_blocks(index_, arguments.inputs[1], offsets.at[1].data(), blocks, indices);
     alignas(64) std::array<std::byte, kChunkLanes * 8> codes;
     const int64_t lanes = int64_t{blocks} * step_.lane.lanes;
-    for (int64_t i = 0; i < lanes; ++i) {
-      const int64_t index = i % step_.lane.lanes < valid ? place(indices[i]) : 0;
-      std::memcpy(
-          codes.data() + i * values_.itemsize,
-          arguments.inputs[0] + offsets.at[0][static_cast<size_t>(i / step_.lane.lanes)] + index * values_.itemsize,
-          static_cast<size_t>(values_.itemsize));
+    for (int b = 0; b < blocks; ++b) {
+      const std::byte* table = arguments.inputs[0] + offsets.at[0][static_cast<size_t>(b)];
+      const int64_t first = int64_t{b} * step_.lane.lanes;
+      std::byte* found = codes.data() + first * values_.itemsize;
+      switch (values_.itemsize) {
+        case 1:
+          pick<uint8_t>(table, indices + first, valid, found);
+          break;
+        case 2:
+          pick<uint16_t>(table, indices + first, valid, found);
+          break;
+        default:
+          pick<uint32_t>(table, indices + first, valid, found);
+      }
     }
     if (values_.load != nullptr)
       values_.load(codes.data(), target, lanes);
@@ -142,10 +151,23 @@ class GatherStep final : public IndexedStep {
       values_.convert(codes.data(), target, static_cast<size_t>(lanes));
   }
 
-  int64_t place(Lane index) const {
-    const auto i = static_cast<int64_t>(checked(index));
-    if (step_.index_stride != 0) return i * step_.index_stride;
-    return i / stick_ * step_.inputs[0].tile_stride + i % stick_;
+  // Sticks hold a power of two elements: places are found without a division. Lanes behind the valid ones are not used.
+  template <typename Code>
+  void pick(const std::byte* table, const Lane* indices, int valid, std::byte* found) const {
+    const auto* codes = reinterpret_cast<const Code*>(table);
+    auto* target = reinterpret_cast<Code*>(found);
+    if (step_.index_stride != 0) {
+      for (int i = 0; i < valid; ++i) target[i] = codes[static_cast<int64_t>(checked(indices[i])) * step_.index_stride];
+    } else {
+      const int shift = std::countr_zero(static_cast<uint64_t>(stick_));
+      const Lane within = static_cast<Lane>(stick_ - 1);
+      const int64_t tile = step_.inputs[0].tile_stride;
+      for (int i = 0; i < valid; ++i) {
+        const Lane index = checked(indices[i]);
+        target[i] = codes[static_cast<int64_t>(index >> shift) * tile + (index & within)];
+      }
+    }
+    std::fill(target + valid, target + step_.lane.lanes, Code{0});
   }
 
   BoxParts parts_;

@@ -25,6 +25,8 @@ PreparedStepPtr prepare_reduce(const Step& step, Isa isa);
 PreparedStepPtr prepare_rows(const Step& step, Isa isa);
 PreparedStepPtr prepare_gather(const Step& step, Isa isa);
 PreparedStepPtr prepare_scatter(const Step& step, Isa isa);
+PreparedStepPtr prepare_scan(const Step& step, Isa isa);
+PreparedStepPtr prepare_sort(const Step& step, Isa isa);
 
 // Everything wrong with a step; `symbols` and `scalars` are the program's.
 std::vector<std::string> check_step(const Step& step, int32_t symbols, int32_t scalars);

@@ -116,6 +116,9 @@ enum class StepKind : uint8_t {
   Relayout,  // elements from one view to another, any layouts (DMA's copy_across)
   Gather,    // rows of a table by an index tensor
   Scatter,   // the reverse: set or add
+  // Rows of elements one behind the other, operands read and written as Splat. Loops: rows, then the elements of a row.
+  Scan,  // running Sum or Prod
+  Sort,  // a third loop counts the elements kept, smallest (Min) or largest (Max) first; outputs: values and int32 places
 };
 
 enum class Combine : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };

@@ -116,6 +116,10 @@ class StepCheck {
         return check_scatter();
       case StepKind::Contract:
         return check_contract();
+      case StepKind::Scan:
+        return check_runs(1, Combine::Sum, Combine::Prod);
+      case StepKind::Sort:
+        return check_runs(2, Combine::Max, Combine::Min);
       case StepKind::Relayout:
         return;
     }
@@ -204,6 +208,26 @@ class StepCheck {
       require(step_.loops[k].split == 1 || step_.outputs[0].stride[k] != 0,
               "loop " + std::to_string(k) + " chooses the scattered row and cannot be split over cores");
     require(step_.inputs[1].kind != OperandKind::Vector, "a scatter takes one index per point");
+  }
+
+  // Rows go from front to back: neighbours in a row are neighbours in memory.
+  void check_runs(size_t outputs, Combine one, Combine other) {
+    require(step_.inputs.size() == 1 && step_.outputs.size() == outputs && step_.loops.size() == outputs + 1,
+            "needs one input, " + std::to_string(outputs) + " output(s) and " + std::to_string(outputs + 1) + " loops");
+    require(step_.combine == one || step_.combine == other, "this combination of elements is none of its own");
+    if (!problems_.empty()) return;
+    const size_t last = step_.loops.size() - 1;
+    require(step_.inputs[0].stride[1] == 1, "the elements of an input row must lie one behind the other");
+    for (const Operand& output : step_.outputs)
+      require(output.stride[last] == 1 && output.kind == OperandKind::Splat,
+              "the elements of an output row must lie one behind the other");
+    require(step_.outputs[0].element == step_.inputs[0].element, "values keep their format");
+    require(step_.loops[last].split == 1 && step_.loops[1].split == 1, "a row cannot be split over cores");
+    if (outputs == 1) return;
+    require(step_.loops[2].extent <= step_.loops[1].extent, "more elements are kept than a row has");
+    require(step_.outputs[1].element == DeviceElement{DType::Int32, DataFormat::IEEE_INT32} ||
+                step_.outputs[1].element == DeviceElement{DType::Int64, DataFormat::IEEE_INT32},
+            "places are int32");
   }
 
   void check_contract() {

@@ -43,6 +43,8 @@ def _check_kind(description: Description, problems: Problems) -> None:
             problems.say("openspyre_", f"{len(description.dims)} dims, {len(description.tensors)} tensors", expected)
     elif kind is Kind.INDEXED:
         _check_indexed(description, problems)
+    elif kind in (Kind.SCAN, Kind.SORT):
+        _check_ordered(description, problems)
     elif kind is Kind.MOVEMENT:
         if len(description.tensors) != 2 or len(description.inputs) != 1:
             problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", "one tensor in, one out")
@@ -55,6 +57,8 @@ def _check_kind(description: Description, problems: Problems) -> None:
             problems.say("openspyre_.lanes", "view", "vector or splat: only a relayout goes by host views")
         if reduced and kind not in (Kind.REDUCTION, Kind.ROWS):
             problems.say("openspyre_.dims", f"{len(reduced)} reduced dims", f"none in a {kind} op")
+        if kind is Kind.ROWS and any(dim.split > 1 for dim in reduced):
+            problems.say("openspyre_.dims", "a split of a reduced dim", "1: a row stays on one core")
     _check_operand_count(description, problems)
 
 
@@ -72,6 +76,18 @@ def _check_indexed(description: Description, problems: Problems) -> None:
     own = {lane for lane in (table.lane_dim,) if lane is not None and lane != len(description.dims) - 1}
     if not row.by_element and len(lanes | own) > 1:
         problems.say("openspyre_.lane_dim", str(sorted(lanes | own)), "one dim along the sticks of all tensors")
+
+
+def _check_ordered(description: Description, problems: Problems) -> None:
+    outputs = 1 if TABLE[description.row].kind is Kind.SCAN else 2
+    sizes = [dim.size for dim in description.dims]
+    if (len(description.inputs), len(description.outputs), len(sizes)) != (1, outputs, outputs + 1):
+        found = f"{len(sizes)} dims, {len(description.tensors)} tensors"
+        problems.say("openspyre_", found, f"one tensor in, {outputs} out, over {outputs + 1} dims")
+    elif any(tensor.view is None for tensor in description.tensors):
+        problems.say("openspyre_.view", "none", "host views of all tensors of an op by elements")
+    elif sizes[-1] > sizes[1]:
+        problems.say("openspyre_.dims[2].size", str(sizes[-1]), f"at most {sizes[1]}, the elements of a row")
 
 
 def _check_operand_count(description: Description, problems: Problems) -> None:

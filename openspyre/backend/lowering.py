@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from openspyre.artifact.model import Bundle, Description
-from openspyre.backend import contract, gather, map_step, reduce, relayout, rows
+from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step
 from openspyre.spec.errors import InternalError
@@ -21,6 +21,8 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.MOVEMENT: relayout.lower,
     Kind.CREATION: map_step.lower,
     Kind.INDEXED: gather.lower,
+    Kind.SCAN: scan.lower,
+    Kind.SORT: sort.lower,
 }
 
 

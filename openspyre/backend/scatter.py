@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openspyre.artifact.geometry import lane_block
 from openspyre.artifact.model import Description, Lanes, Tensor
+from openspyre.backend.flat import flat_step
 from openspyre.backend.operands import loops_of
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import Operand, Step, StepKind
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
 
@@ -40,24 +40,19 @@ def without_index_dim(description: Description) -> Description:
 
 
 def _elements(description: Description) -> Step:
-    """In a flat buffer the host's offset is the card's: one point per element, one element per point."""
-    operands = [_element(tensor, number) for number, tensor in enumerate(description.tensors)]
-    target = description.outputs[0].view
-    assert target is not None
-    return Step(
-        name=description.row,
+    """One point per element, one element per point; the dim of the index is no loop."""
+    step = flat_step(description)
+    inputs, outputs = ([_without_last(o) for o in operands] for operands in (step.inputs, step.outputs))
+    along = step.outputs[0].strides[-1]
+    return replace(
+        step,
         kind=StepKind.SCATTER,
-        loops=tuple(Loop(dim.size) for dim in description.dims[:-1]),
-        lane=LaneBlock(lane_block(description.tensors), 1, -1),
-        inputs=tuple(operands[:2]),
-        outputs=tuple(operands[2:]),
-        index_stride=target.strides[-1],
+        loops=step.loops[:-1],
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        index_stride=along,
     )
 
 
-def _element(tensor: Tensor, number: int) -> Operand:
-    view = tensor.view
-    flat = view is not None and (view.buffer_size == (1,) or (len(view.buffer_size) == 1 and tensor.layout.stride_map[-1] == 1))
-    if view is None or not flat:
-        raise InternalError("an op by elements needs flat buffers: one dim, the default layout")
-    return Operand(OperandKind.SPLAT, number, 0, view.strides[:-1], 0, tensor.dtype, tensor.format.name)
+def _without_last(operand: Operand) -> Operand:
+    return replace(operand, strides=operand.strides[:-1])

@@ -117,6 +117,10 @@ class Verifier:
                     yield f"{buffer.name!r} needs a relayout first: {found.reason}"
 
 
+# Rows are written where they were read; a scatter writes along the dim its index counts.
+_WRITES_ALONG = (Kind.ROWS, Kind.INDEXED)
+
+
 def _is_tensor(buffer: Buffer) -> bool:
     return len(buffer.size) == len(buffer.stride) and min((*buffer.size, *buffer.stride, 0)) >= 0
 
@@ -134,7 +138,7 @@ def _output(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
     if buffer.role is Role.INPUT:
         yield f"writes into {buffer.name!r}, an input"
     for dim, stride in zip(op.dims, access.strides, strict=False):
-        if dim.reduced and stride and dim.size > 1 and TABLE[op.row].kind is not Kind.ROWS:
+        if dim.reduced and stride and dim.size > 1 and TABLE[op.row].kind not in _WRITES_ALONG:
             yield f"moves by {stride} along {dim.name!r}, which is reduced"
 
 

@@ -27,6 +27,8 @@ class StepKind(StrEnum):
     RELAYOUT = "relayout"
     GATHER = "gather"
     SCATTER = "scatter"
+    SCAN = "scan"
+    SORT = "sort"
 
 
 class Combine(StrEnum):

@@ -13,7 +13,7 @@ import torch
 
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
-from torch_spyre.ops import creation, indexed, linear, movement, pointwise, reduction, rows
+from torch_spyre.ops import creation, indexed, linear, movement, norm_gradients, ordered, pointwise, reduction, rows
 from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
@@ -33,6 +33,8 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.MOVEMENT: Lowering(movement.serves, movement.compile_call),
     Kind.CREATION: Lowering(creation.serves, creation.compile_call),
     Kind.INDEXED: Lowering(indexed.serves, indexed.compile_call),
+    Kind.SCAN: Lowering(ordered.serves, ordered.compile_call),
+    Kind.SORT: Lowering(ordered.serves, ordered.compile_call),
 }
 _bindings: dict[str, tuple[Binding, Lowering]] = {}
 
@@ -47,7 +49,7 @@ def register() -> None:
         lowering = _LOWERINGS[candidates[0].kind]
         for overload in _overloads(name, pointwise=candidates[0].kind is Kind.POINTWISE):
             _register(overload, tuple(candidates), lowering)
-    rows.register_gradients()
+    norm_gradients.register()
 
 
 def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:

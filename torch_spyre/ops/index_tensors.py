@@ -66,14 +66,18 @@ def indexed_space(shape: tuple[int, ...], dims: tuple[int, ...], broadcast: tupl
     return IndexedSpace(tuple(size), tuple(places.get(d) for d in range(len(shape))), first, broadcast)
 
 
-def wrapped(builder: ProgramBuilder, indices: list[torch.Tensor], sizes: tuple[int, ...], strides: tuple[int, ...]) -> Access:
+def wrapped(
+    builder: ProgramBuilder, indices: list[torch.Tensor], sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> Access:
     """One index over the broadcast shape: negative ones counted from the end, several dims added up by their strides."""
     shape = torch.broadcast_shapes(*(index.shape for index in indices))
     dims = tuple(Dim(f"i{d}", extent) for d, extent in enumerate(shape))
     none = (0,) * len(shape)
     rest: Operand = Iota(0, none)
     for number, (index, size, stride) in enumerate(zip(indices, sizes, strides, strict=True)):
-        target = Access(builder.temp(f"index{number}", "int32", tuple(shape), row_major(shape)), 0, row_major(shape), "int32")
+        target = Access(
+            builder.temp(f"index{number}", "int32", tuple(shape), row_major(shape)), 0, row_major(shape), "int32"
+        )
         read = builder.read(index, index.expand(shape).stride())
         if len(indices) == 1 and stride == 1:
             builder.add(Op(f"wrap{number}", "wrap_index", dims, (read, Iota(size, none)), (target,)))

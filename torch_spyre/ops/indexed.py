@@ -36,10 +36,14 @@ def compile_call(call: Call) -> CallPlan | None:
     return builder.plan() if _GATHERS[aten_name(call.binding)](call, builder) else None
 
 
-def gather(builder: ProgramBuilder, size: tuple[int, ...], table: Access, count: int, step: int, index: Access, out: Access) -> None:
+def gather(
+    builder: ProgramBuilder, size: tuple[int, ...], table: Access, count: int, step: int, index: Access, out: Access
+) -> None:
     """out[i] = table[i + index[i] * step], 0 <= index < count."""
     dims = (*(Dim(f"d{d}", extent) for d, extent in enumerate(size)), Dim("index", count, reduced=True))
-    longer = [replace(access, strides=(*access.strides, last)) for access, last in ((table, step), (index, 0), (out, 0))]
+    longer = [
+        replace(access, strides=(*access.strides, last)) for access, last in ((table, step), (index, 0), (out, 0))
+    ]
     name = aten_name(builder.call.binding)
     builder.add(Op(f"{name}{len(builder.ops)}", "gather", dims, tuple(longer[:2]), (longer[2],)))
 
@@ -49,10 +53,21 @@ def _along(call: Call, builder: ProgramBuilder, x: torch.Tensor, dim: int, index
     if not (on_card(x) and usable(index)) or x.dim() == 0 or x.shape[dim] == 0:
         return False
     space = indexed_space(tuple(x.shape), (dim,), tuple(index.shape))
-    table = builder.read(x, space.tensor_strides(x.stride()))
+    table = _table(builder, x, (dim,))
     places = builder.read(index, space.index_strides(index.stride()))
-    gather(builder, space.size, table, x.shape[dim], x.stride(dim), places, builder.result())
+    step, table = table.strides[dim], replace(table, strides=space.tensor_strides(table.strides))
+    gather(builder, space.size, table, x.shape[dim], step, places, builder.result())
     return True
+
+
+def _table(builder: ProgramBuilder, x: torch.Tensor, dims: tuple[int, ...]) -> Access:
+    """The tensor, or a copy if no single stride counts through the dims that are indexed."""
+    size, table = tuple(x.shape), builder.read(x, x.stride())
+    if x.stride(dims[-1]) and counts_through(table.strides, size, dims):
+        return table
+    copy = counting_through(builder, "table", size, table.dtype, dims)
+    move(builder, "table.load", size, table, copy)
+    return copy
 
 
 def _embedding(call: Call, builder: ProgramBuilder) -> bool:
@@ -73,9 +88,11 @@ def _gather(call: Call, builder: ProgramBuilder) -> bool:
     dim = call.given["dim"] % x.dim()
     if x.shape[dim] == 0:
         return False
-    others = tuple(0 if d == dim else stride for d, stride in enumerate(x.stride()))
+    table = _table(builder, x, (dim,))
+    others = tuple(0 if d == dim else stride for d, stride in enumerate(table.strides))
     places = builder.read(index, index.stride())
-    gather(builder, tuple(index.shape), builder.read(x, others), x.shape[dim], x.stride(dim), places, builder.result())
+    table, step = replace(table, strides=others), table.strides[dim]
+    gather(builder, tuple(index.shape), table, x.shape[dim], step, places, builder.result())
     return True
 
 
@@ -89,11 +106,7 @@ def _index(call: Call, builder: ProgramBuilder) -> bool:
     space = indexed_space(tuple(x.shape), dims, tuple(torch.broadcast_shapes(*(index.shape for index in indices))))
     sizes = tuple(x.shape[d] for d in dims)
     index = wrapped(builder, indices, sizes, row_major(sizes))
-    table = builder.read(x, x.stride())
-    if not counts_through(table.strides, tuple(x.shape), dims):
-        copy = counting_through(builder, "table", tuple(x.shape), table.dtype, dims)
-        move(builder, "table.load", tuple(x.shape), table, copy)
-        table = copy
+    table = _table(builder, x, dims)
     step, table = table.strides[dims[-1]], replace(table, strides=space.tensor_strides(table.strides))
     along = replace(index, strides=space.index_strides(index.strides))
     gather(builder, space.size, table, prod(sizes), step, along, builder.result())

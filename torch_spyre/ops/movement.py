@@ -40,7 +40,8 @@ def compile_call(call: Call) -> CallPlan | None:
     builder = ProgramBuilder(call)
     result = builder.result()
     for number, piece in enumerate(_PIECES[aten_name(call.binding)](call, builder)):
-        move(builder, f"move{number}", piece.size, shifted(piece.source, piece.start), shifted(_along(result, piece), piece.target))
+        target = shifted(_along(result, piece), piece.target)
+        move(builder, f"move{number}", piece.size, shifted(piece.source, piece.start), target)
     return builder.plan()
 
 
@@ -61,7 +62,8 @@ def move(builder: ProgramBuilder, name: str, size: tuple[int, ...], source: Acce
 def flattened(builder: ProgramBuilder, name: str, x: torch.Tensor) -> str:
     """A temp of one dim with the tensor's elements in row-major order."""
     temp = builder.temp(name, dtype_name(x.dtype), (x.numel(),), (1,))
-    move(builder, f"{name}.load", tuple(x.shape), builder.read(x, x.stride()), Access(temp, 0, row_major(x.shape), dtype_name(x.dtype)))
+    target = Access(temp, 0, row_major(x.shape), dtype_name(x.dtype))
+    move(builder, f"{name}.load", tuple(x.shape), builder.read(x, x.stride()), target)
     return temp
 
 

@@ -82,10 +82,10 @@ def _add(builder: ProgramBuilder, scatter: Scatter, target: Access, strides: tup
     count = prod(x.shape[d] for d in scatter.dims)
     dims = (*(Dim(f"d{d}", extent) for d, extent in enumerate(scatter.space.size)), Dim("index", count, reduced=True))
     row = "scatter_add" if scatter.adds else "scatter"
-    by_element = scatter.by_element or not scatter.space.rows
+    row += "_elements" if scatter.by_element or not scatter.space.rows else ""
     accesses = (scatter.values, 0), (scatter.index, 0), (target, strides[scatter.dims[-1]])
     longer = [replace(access, strides=(*access.strides, last)) for access, last in accesses]
-    builder.add(Op(aten_name(builder.call.binding), f"{row}_elements" if by_element else row, dims, tuple(longer[:2]), (longer[2],)))
+    builder.add(Op(aten_name(builder.call.binding), row, dims, tuple(longer[:2]), (longer[2],)))
 
 
 def _index_put(call: Call, builder: ProgramBuilder) -> Scatter | None:

@@ -9,7 +9,7 @@ from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind
 
-_NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1}
+_NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1, Kind.SCAN: 2, Kind.SORT: 3}
 
 
 def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:

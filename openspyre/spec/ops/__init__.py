@@ -5,11 +5,14 @@ from openspyre.spec.ops.contraction import CONTRACTIONS
 from openspyre.spec.ops.creation import CREATION
 from openspyre.spec.ops.indexed import INDEXED
 from openspyre.spec.ops.movement import MOVEMENT
+from openspyre.spec.ops.ordered import ORDERED
 from openspyre.spec.ops.pointwise import POINTWISE
 from openspyre.spec.ops.reduction import REDUCTIONS
 from openspyre.spec.ops.row import Fold, Indexing, Kind, Promotion, Row, Samples, Unit
 from openspyre.spec.ops.rows import ROWS
 
-TABLE: dict[str, Row] = {row.name: row for row in (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED)}
+TABLE: dict[str, Row] = {
+    row.name: row for row in (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED, *ORDERED)
+}
 
 __all__ = ["TABLE", "Fold", "Indexing", "Kind", "Promotion", "Row", "Samples", "Unit"]

@@ -7,7 +7,14 @@ from openspyre.spec.ops.row import Kind, Row
 
 
 def _row(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
-    return Row(name=name, kind=Kind.CREATION, summary=summary, artifact=fields.pop("artifact", f"openspyre.{name}"), body=body, **fields)
+    return Row(
+        name=name,
+        kind=Kind.CREATION,
+        summary=summary,
+        artifact=fields.pop("artifact", f"openspyre.{name}"),
+        body=body,
+        **fields,
+    )
 
 
 def _arange(place: Value, start: Value, step: Value) -> Value:
@@ -28,10 +35,10 @@ def _masked(keep: Value, x: Value) -> Value:
 
 
 CREATION: tuple[Row, ...] = (
-    _row("fill", "the same number everywhere", lambda value: value, scalars=("value",), artifact="constant",
+    _row("fill", "the same number everywhere", lambda value: value, operands=0, scalars=("value",), artifact="constant",
          aten=("fill_.Scalar", "fill_.Tensor")),
     _row("iota", "an integer that follows from the place; zeros where it does not", lambda place: place, aten=("zero_",)),
-    _row("linspace", "evenly from start to end, each half from its own side", _linspace, scalars=("start", "end"), floats=True,
+    _row("linspace", "evenly from start to end, each half from its own side", _linspace, operands=3, scalars=("start", "end"),
          integers=False, aten=("linspace.out",)),
     _row("arange", "start + place * step", _arange, scalars=("start", "step"), aten=("arange.start_out",),
          static_scalars=("start", "end", "step")),

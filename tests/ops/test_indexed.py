@@ -1,0 +1,190 @@
+"""Elements found through index tensors: exactly those torch finds, and an IndexError where there is none."""
+
+import pytest
+import torch
+from moved import DTYPES, same, values
+
+by_dtype = pytest.mark.parametrize("dtype", DTYPES)
+by_dim = pytest.mark.parametrize("dim", [0, 1, 2])
+SHAPE = (5, 70, 65)
+VIEWS = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.transpose(0, 2),
+    "sliced": lambda x: x[:, 3:60, 5:],
+    "narrow": lambda x: x[:, :, :1],
+    "broadcast": lambda x: x[:1].expand(4, 70, 65),
+}
+by_view = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+
+
+def indices(bound, *shape, low=0, seed=0):
+    return torch.randint(low, bound, shape, generator=torch.Generator().manual_seed(seed))
+
+
+@by_view
+@by_dtype
+def test_rows_by_index(dtype, view):
+    host = view(values(SHAPE, dtype))
+    card = view(values(SHAPE, dtype).to("spyre"))
+    for dim in range(3):
+        for shape in ((9,), (1,), (0,), (130,)):
+            index = indices(host.shape[dim], *shape)
+            same(card.index_select(dim, index.to("spyre")), host.index_select(dim, index))
+        index = indices(host.shape[dim], 4, 33).int()
+        where = (slice(None),) * dim
+        same(card[(*where, index.to("spyre"))], host[(*where, index)])
+
+
+@by_dtype
+def test_embeddings(dtype):
+    table = values((70, 130), dtype)
+    for index in (indices(70, 4, 33), indices(70, 1), indices(70, 0), torch.tensor(3)):
+        same(torch.embedding(table.to("spyre"), index.to("spyre")), torch.embedding(table, index))
+    same(torch.embedding(table.to("spyre").t(), indices(70, 9).to("spyre")), torch.embedding(table.t(), indices(70, 9)))
+
+
+@by_view
+@by_dim
+@by_dtype
+def test_gather(dtype, dim, view):
+    host = view(values(SHAPE, dtype))
+    card = view(values(SHAPE, dtype).to("spyre"))
+    for shape in ((3, 20, 1), (1, 1, 1), tuple(host.shape)):
+        index = indices(host.shape[dim], *shape)
+        if all(n <= m for d, (n, m) in enumerate(zip(shape, host.shape, strict=True)) if d != dim):
+            same(card.gather(dim, index.to("spyre")), host.gather(dim, index))
+
+
+@by_view
+@by_dtype
+def test_several_indices(dtype, view):
+    host = view(values(SHAPE, dtype))
+    card = view(values(SHAPE, dtype).to("spyre"))
+    first, second, third = (indices(n, 9, low=-n, seed=d) for d, n in enumerate(host.shape))
+    everything = slice(None)
+    for where in (
+        (first, second),
+        (everything, second, third),
+        (first, everything, third),
+        (first, second, third),
+        (everything, second[:, None], third[None]),
+        (first[0], second),
+        (first[0],),
+    ):
+        moved = tuple(i.to("spyre") if isinstance(i, torch.Tensor) else i for i in where)
+        same(card[moved], host[where])
+
+
+@by_dtype
+def test_take_counts_through_the_whole_tensor(dtype):
+    host, index = values(SHAPE, dtype), indices(5000, 4, 33, low=-5000)
+    same(host.to("spyre").take(index.to("spyre")), host.take(index))
+    same(host.to("spyre").transpose(0, 1).take(index.to("spyre")), host.transpose(0, 1).take(index))
+
+
+@by_view
+@by_dtype
+def test_index_put(dtype, view):
+    first, second, third = indices(5, 3), indices(50, 3), indices(1, 3)
+    everything = slice(None)
+    for where, size in (
+        ((everything, second), None),
+        ((first.clamp(max=3), second), None),
+        ((first.clamp(max=3), everything, third), None),
+        ((first.clamp(max=3), second, third), None),
+        ((everything, second - 50), ()),
+    ):
+        host, card = values(SHAPE, dtype), values(SHAPE, dtype).to("spyre")
+        if view(host).stride(0) == 0 or any(
+            int(i.max()) >= n for i, n in zip(where, view(host).shape, strict=False) if i is not everything
+        ):
+            continue
+        size = view(host)[where].shape if size is None else size
+        new = values(size, dtype, seed=1)
+        moved = tuple(i.to("spyre") if isinstance(i, torch.Tensor) else i for i in where)
+        view(host)[where] = new
+        view(card)[moved] = new.to("spyre")
+        same(card, host)
+
+
+@by_dtype
+def test_index_put_adds_up_equal_indices(dtype):
+    if dtype is torch.bool:
+        pytest.skip("truth values do not add up")
+    for where in ([None, torch.tensor([1, 2, 1])], [torch.tensor([1, 2, 1]), torch.tensor([0, 3, 0])]):
+        host, card = values(SHAPE, dtype), values(SHAPE, dtype).to("spyre")
+        new = values((5, 3, 65) if where[0] is None else (3, 65), dtype, seed=1)
+        torch.ops.aten.index_put_(host, where, new, True)
+        torch.ops.aten.index_put_(card, [None if i is None else i.to("spyre") for i in where], new.to("spyre"), True)
+        same(card, host)
+
+
+@by_dim
+@by_dtype
+def test_rows_are_copied_filled_and_added(dtype, dim):
+    host, index = values(SHAPE, dtype), torch.randperm(SHAPE[dim], generator=torch.Generator().manual_seed(1))[:4]
+    size = [*SHAPE]
+    size[dim] = 4
+    source = values(size, dtype, seed=1)
+    card, places, rows = (x.to("spyre") for x in (host, index, source))
+    same(card.index_copy(dim, places, rows), host.index_copy(dim, index, source))
+    same(card.index_fill(dim, places, 1), host.index_fill(dim, index, 1))
+    if dtype is not torch.bool:
+        again, twice = torch.tensor([1, 2, 1, 0]), torch.tensor([1, 2, 1, 0]).to("spyre")
+        same(card.index_add(dim, twice, rows), host.index_add(dim, again, source))
+        turned, still = card.clone().transpose(0, 1), host.clone().transpose(0, 1)
+        where = {0: 1, 1: 0, 2: 2}[dim]
+        turned.index_add_(where, twice, rows.transpose(0, 1))
+        still.index_add_(where, again, source.transpose(0, 1))
+        same(turned, still)
+
+
+@by_dim
+@by_dtype
+def test_scatter(dtype, dim):
+    host, source = values(SHAPE, dtype), values((3, 20, 33), dtype, seed=1)
+    index = indices(SHAPE[dim], 3, 20, 33)
+    card, places, new = (x.to("spyre") for x in (host, index, source))
+    same(card.scatter(dim, places, new), host.scatter(dim, index, source))
+    same(card.clone().scatter_(dim, places, 1), host.scatter(dim, index, 1))
+    same(card.scatter(dim, places[:0], new), host)
+    if dtype is not torch.bool:
+        same(card.scatter_add(dim, places, new), host.scatter_add(dim, index, source))
+        same(card.scatter_reduce(dim, places, new, "sum"), host.scatter_reduce(dim, index, source, "sum"))
+
+
+def test_vectors_and_single_elements():
+    host = values((130,), torch.float32)
+    card = host.to("spyre")
+    for index in (torch.tensor([3]), torch.tensor([-1]), indices(130, 70), torch.tensor(7)):
+        same(card[index.to("spyre")], host[index])
+    one = values((1,), torch.float32)
+    same(one.to("spyre")[torch.tensor([0, 0, -1]).to("spyre")], one[torch.tensor([0, 0, -1])])
+
+
+BEYOND = {
+    "embedding": lambda x, i: torch.embedding(x[0], i(70)),
+    "index_select": lambda x, i: x.index_select(2, i(65)),
+    "gather": lambda x, i: x.gather(2, i(70).view(1, 1, 1)),
+    "index": lambda x, i: x[:, i(-71)],
+    "several indices": lambda x, i: x[i(0), i(70)],
+    "take": lambda x, i: x.take(i(5 * 70 * 65)),
+    "index_put_": lambda x, i: x.index_put_((i(5),), x[0].clone()),
+    "index_add": lambda x, i: x.index_add(0, i(5), x[:1].clone()),
+    "scatter": lambda x, i: x.scatter(0, i(5).view(1, 1, 1), 1.0),
+}
+
+
+@pytest.mark.parametrize("call", BEYOND.values(), ids=BEYOND)
+def test_an_index_out_of_range_is_an_index_error(call):
+    card = values(SHAPE, torch.float32).to("spyre")
+    wrong = []
+
+    def index(number):
+        wrong.append(number)
+        return torch.tensor([number]).to("spyre")
+
+    with pytest.raises(IndexError, match="out of bounds") as caught:
+        call(card, index).cpu()
+    assert str(wrong[-1]) in str(caught.value)
+    same(torch.ones(3, device="spyre") + 1, torch.full((3,), 2.0))  # the card works on
