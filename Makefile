@@ -8,7 +8,7 @@ CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card check fix bench asan build clean
+.PHONY: help demo test test-python test-card check fix bench asan fuzz build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,9 @@ fix: build  ## let the formatters and the linter repair what they can
 
 bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/results
 	$(BIN)/python -m bench
+
+fuzz: build  ## 10,000 mutated bundles: no crash, no hang, no wrong number
+	$(BIN)/python -m openspyre.artifact.fuzz --count 10000
 
 clean:  ## remove the build tree and the environment
 	rm -rf build $(VENV) bench/results

@@ -21,8 +21,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 def is_importable(operation: Any) -> bool:
     """Whether the kind of operation is one we read at all; its body may still refuse."""
     if isinstance(operation, ir.ComputedBuffer):
-        plain = isinstance(operation.data, ir.Pointwise | ir.Reduction) and not isinstance(operation.data, ir.Scatter)
-        return plain and type(operation.layout) is ir.FixedLayout
+        return type(operation.data) in (ir.Pointwise, ir.Reduction) and type(operation.layout) is ir.FixedLayout
     return isinstance(operation, ir.ExternKernelOut) and operation.python_kernel_name in _CONTRACTIONS
 
 
