@@ -137,6 +137,7 @@ class Planner {
     compiled.kind = stage.kind;
     compiled.rows = stage.rows;
     compiled.target = stage.target;
+    compiled.number = static_cast<size_t>(&stage - step_.stages.data());
     compiled.code = compile(stage.code, stage_inputs(stage, types_), kernels_);
     compiled.first_constant = plan_.constants.size();
     for (const Constant& constant : compiled.code.constants) plan_.constants.push_back(constant.bits);

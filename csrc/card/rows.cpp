@@ -21,6 +21,7 @@ struct RowMemory {
   alignas(64) Lane constant[kMaxSlots][kChunkLanes];
   alignas(64) Lane accumulator[kMaxRowScalars][kChunkLanes];
   std::vector<Lane> rows;
+  std::vector<Slots> slots;  // of each stage
   static RowMemory& mine() {
     static thread_local RowMemory memory;
     return memory;
@@ -84,6 +85,11 @@ class RowsStep final : public PreparedStep {
     if (memory.rows.size() < lanes) memory.rows.resize(lanes);
     for (size_t i = 0; i < plan_.constants.size(); ++i)
       std::fill_n(memory.constant[i], kChunkLanes, plan_.constants[i]);
+    memory.slots.assign(step_.stages.size(), RegisterFile::mine().slots());
+    for (const RowPass& pass : plan_.passes)
+      for (const CompiledStage& stage : pass.stages)
+        for (size_t i = 0; i < stage.code.constants.size(); ++i)
+          memory.slots[stage.number][stage.code.constants[i].target] = memory.constant[stage.first_constant + i];
     CompiledCode inputs;  // kept inputs go straight to their row registers
     Slots slots{};
     for (size_t i = 0; i < step_.inputs.size(); ++i) {
@@ -166,12 +172,10 @@ class RowsStep final : public PreparedStep {
     }
   }
 
-  Slots stage_slots(const CompiledStage& stage, const Chunk& chunk) const {
-    Slots slots = RegisterFile::mine().slots();
-    RowMemory& memory = RowMemory::mine();
+  // The stage's slots with its row registers at the chunk.
+  Slots& stage_slots(const CompiledStage& stage, const Chunk& chunk) const {
+    Slots& slots = RowMemory::mine().slots[stage.number];
     for (size_t i = 0; i < stage.rows.size(); ++i) slots[stage.code.inputs[i]] = row_lanes(stage.rows[i], chunk);
-    for (size_t i = 0; i < stage.code.constants.size(); ++i)
-      slots[stage.code.constants[i].target] = memory.constant[stage.first_constant + i];
     return slots;
   }
 
@@ -184,7 +188,7 @@ class RowsStep final : public PreparedStep {
       return stage.folding.take({RowMemory::mine().accumulator[stage.target], nullptr}, row, chunk.points, chunk.blocks,
                                 chunk.lane_block, 0, chunk.reduce_valid);
     }
-    Slots slots = stage_slots(stage, chunk);
+    Slots& slots = stage_slots(stage, chunk);
     Lane* target = row_lanes(stage.target, chunk);
     if (stage.binds_target) slots[stage.code.results[0]] = target;
     execute(stage.code, slots, lanes);
@@ -215,7 +219,7 @@ class RowsStep final : public PreparedStep {
     }
     Chunk one;
     one.blocks = blocks;
-    Slots slots = stage_slots(stage, one);
+    Slots& slots = stage_slots(stage, one);
     slots[stage.code.inputs[0]] = total;
     execute(stage.code, slots, lanes);
     const Lane* value = slots[stage.code.results[0]];

@@ -16,6 +16,7 @@ struct CompiledStage {
   CompiledCode code;
   Folding folding;
   uint8_t target = 0;
+  size_t number = 0;  // among the step's stages
   int output = -1;
   bool binds_target = false;  // the code may write the target's lanes directly
   size_t first_constant = 0;  // of the stage's constants among the step's
