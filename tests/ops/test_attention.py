@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from oracle import HALVES, fetch, held
 from samples import FLOATS
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from torch_spyre.ops import eager
@@ -150,3 +151,40 @@ def test_heads_that_do_not_match_are_an_error():
     query, key, value = map(on_card, operands(heads=8, key_heads=2))
     with pytest.raises(RuntimeError), torch.no_grad():
         F.scaled_dot_product_attention(query, key, value)
+
+
+LAYERS = {
+    "attention": lambda: nn.MultiheadAttention(128, 4, batch_first=True),
+    "encoder, norms after": lambda: nn.TransformerEncoderLayer(128, 4, 256, batch_first=True),
+    "encoder, norms before, gelu": lambda: nn.TransformerEncoderLayer(
+        128, 4, 256, batch_first=True, norm_first=True, activation="gelu"
+    ),
+}
+MASKS = {
+    "nothing": lambda attention: {},
+    "later tokens": lambda attention: {
+        "attn_mask" if attention else "src_mask": torch.ones(33, 33, dtype=torch.bool).triu(1)
+    },
+    "padding": lambda attention: {
+        "key_padding_mask" if attention else "src_key_padding_mask": torch.arange(33).expand(2, 33)
+        >= torch.tensor([[33], [20]])
+    },
+}
+
+
+@pytest.mark.parametrize("masked", MASKS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_torch_evaluate_on_the_card(name, masked):
+    torch.manual_seed(0)
+    model, x = LAYERS[name]().eval(), draw(2, 33, 128, dtype=torch.float32)
+    masks = MASKS[masked](name == "attention")
+    operands = (x, x, x) if name == "attention" else (x,)
+    with torch.no_grad():
+        wanted = model.double()(*(t.double() for t in operands), **masks)
+        model.float().to("spyre")
+        result = model(*(t.to("spyre") for t in operands), **{k: m.to("spyre") for k, m in masks.items()})
+    if name == "attention":
+        torch.testing.assert_close(result[1].cpu().double(), wanted[1], rtol=1e-4, atol=1e-5)
+        result, wanted = result[0], wanted[0]
+    kept = slice(None) if masked != "padding" else slice(0, 20)  # what stands at padding is nobody's business
+    torch.testing.assert_close(result.cpu().double()[:, kept], wanted[:, kept], rtol=1e-4, atol=1e-5)

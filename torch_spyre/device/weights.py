@@ -6,6 +6,8 @@ re-tiled by every call.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from openspyre.spec.layout import SpyreTensorLayout
@@ -13,19 +15,28 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
 
 _LOOKED_UP = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+_LINEAR: dict[type[torch.nn.Module], tuple[str, ...]] = {
+    torch.nn.Linear: ("weight",),
+    torch.nn.MultiheadAttention: ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
+}
 
 
 def place_linear_weights(module: torch.nn.Module) -> None:
-    """Re-tile the weights of all nn.Linear inside, if they have the default layout: a layout of the user's stays.
+    """Re-tile the weights of all linear layers inside, if they have the default layout: a layout of the user's stays.
 
     A weight that an embedding shares keeps the default: rows are looked up along the stick, and the tied linear layer re-tiles
     a copy in each call. Untie them (a clone for the head) where that costs more than the memory.
     """
     looked_up = {id(m.weight) for m in module.modules() if isinstance(m, _LOOKED_UP)}
-    for linear in (m for m in module.modules() if isinstance(m, torch.nn.Linear)):
-        weight = linear.weight
+    for weight in _linear_weights(module):
         if id(weight) in looked_up or weight.device.type != DEVICE_NAME or weight.dim() != 2 or weight.numel() == 0:
             continue
         size, stride = list(weight.shape), list(weight.stride())
         if device_tensor_layout(weight) == SpyreTensorLayout(size, stride, weight.dtype, [0, 1]):
             set_spyre_tensor_layout(weight.detach(), SpyreTensorLayout(size, stride, weight.dtype, [1, 0]))
+
+
+def _linear_weights(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    for part in module.modules():
+        names = next((names for kind, names in _LINEAR.items() if isinstance(part, kind)), ())
+        yield from (weight for name in names if (weight := getattr(part, name)) is not None)

@@ -13,7 +13,18 @@ import torch
 
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
-from torch_spyre.ops import creation, indexed, linear, movement, norm_gradients, ordered, pointwise, reduction, rows
+from torch_spyre.ops import (
+    attention_layers,
+    creation,
+    indexed,
+    linear,
+    movement,
+    norm_gradients,
+    ordered,
+    pointwise,
+    reduction,
+    rows,
+)
 from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
@@ -50,6 +61,7 @@ def register() -> None:
         for overload in _overloads(name, pointwise=candidates[0].kind is Kind.POINTWISE):
             _register(overload, tuple(candidates), lowering)
     norm_gradients.register()
+    attention_layers.register()
 
 
 def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:
