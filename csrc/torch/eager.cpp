@@ -164,9 +164,15 @@ uint32_t encode(const c10::IValue& value, ScalarPlan::Encoding encoding) {
       if ((code & 0x7FFF) != 0x7FFF) return std::bit_cast<uint32_t>(openspyre::sen169_to_float(code));
       return std::bit_cast<uint32_t>(wide != wide ? wide : std::copysign(std::numeric_limits<float>::infinity(), wide));
     }
-    case ScalarPlan::Encoding::Int:
-      return static_cast<uint32_t>(static_cast<int32_t>(number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble())
-                                                                                 : number.toLong()));
+    case ScalarPlan::Encoding::Int: {
+      const int64_t whole = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
+      if (whole != static_cast<int32_t>(whole)) {  // N8
+        openspyre::fail(openspyre::Fault::ValueOutOfRange,
+                        "the number " + std::to_string(whole) + " does not fit the card's int32 (-2147483648 to " +
+                            "2147483647); move the tensor with .cpu() to use it");
+      }
+      return static_cast<uint32_t>(static_cast<int32_t>(whole));
+    }
   }
   return 0;
 }
