@@ -202,7 +202,24 @@ class ScatterStep final : public IndexedStep {
  private:
   static constexpr int kBlockStream = 3;  // the lane block's number, after values, index and target
 
+  // Single elements that are only copied need no registers.
+  bool copies_elements() const {
+    return is_copy_ && !step_.accumulate && values_.kind == OperandKind::Splat && store_.kind == OperandKind::Splat &&
+           step_.inputs[1].kind == OperandKind::Splat && step_.inputs[1].element.format == DataFormat::IEEE_INT32;
+  }
+
+  void copy_elements(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks) const {
+    for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
+      Lane index;
+      std::memcpy(&index, arguments.inputs[1] + offsets.at[1][b], sizeof index);
+      const int64_t place = static_cast<int64_t>(checked(index)) * step_.index_stride * store_.itemsize;
+      std::memcpy(arguments.outputs[0] + offsets.at[2][b] + place, arguments.inputs[0] + offsets.at[0][b],
+                  static_cast<size_t>(store_.itemsize));
+    }
+  }
+
   void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks) const {
+    if (copies_elements()) return copy_elements(arguments, offsets, blocks);
     const Slots& slots = RegisterFile::mine().slots();
     int64_t* to = offsets.at[2].data();
     add_indices(arguments, offsets, blocks, store_.itemsize, to);

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from openspyre.artifact.geometry import lane_block
 from openspyre.artifact.model import Description, Tensor
 from openspyre.program.model import Combine, LaneBlock, Loop, Operand, OperandKind, Step, StepKind
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
+
+_FEWEST_LANES = 32  # of a block, though only one is used
 
 
 def flat_step(description: Description) -> Step:
@@ -18,7 +19,7 @@ def flat_step(description: Description) -> Step:
         name=description.row,
         kind=StepKind.MAP,
         loops=tuple(Loop(dim.size) for dim in description.dims),
-        lane=LaneBlock(lane_block(description.tensors), 1, -1),
+        lane=LaneBlock(_FEWEST_LANES, 1, -1),
         inputs=operands[:inputs],
         outputs=operands[inputs:],
         combine=None if fold is None else Combine(fold.value),

@@ -33,6 +33,9 @@ def lower(description: Description, step: Step) -> Step:
 
 
 def _copy(source: Tensor, target: Tensor) -> Code:
+    """Nothing at all where the elements stay what they are: the card then moves bytes."""
+    if (source.dtype, source.format) == (target.dtype, target.format):
+        return trace(lambda value: value, (register_of(source),))
     return trace(lambda value: convert(value, lane_of(target)), (register_of(source),))
 
 

@@ -8,6 +8,7 @@ from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops.movement import movement_row
 
 _NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1, Kind.SCAN: 2, Kind.SORT: 3}
 
@@ -31,7 +32,16 @@ def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tup
                 places.append(place)
                 (inputs if number < len(op.inputs) else tensors).append(tensor)
     dims = tuple(Dim(op.dims[d].name, op.dims[d].size, op.dims[d].split, op.dims[d].reduced) for d in kept)
-    return Description(op.row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(places)
+    row = _movement(inputs[0], tensors[0]) if kind is Kind.MOVEMENT else op.row
+    return Description(row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(places)
+
+
+def _movement(source: Operand, target: Tensor) -> str:
+    if not isinstance(source, Tensor):
+        raise InternalError("a movement has a tensor to move")
+    along_sticks = Lanes.VIEW not in (source.lanes, target.lanes)
+    same_format = (source.dtype, source.format) == (target.dtype, target.format)
+    return movement_row((source.lane_dim, target.lane_dim), along_sticks=along_sticks, same_format=same_format).name
 
 
 def _kept_dims(op: ir.Op, kind: Kind) -> list[int]:
