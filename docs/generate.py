@@ -4,6 +4,7 @@ A document keeps its own words; only what stands between `<!-- generated: NAME -
 """
 
 import argparse
+import ast
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -11,9 +12,11 @@ from pathlib import Path
 
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DTYPES, TENSOR_DTYPES
+from openspyre.spec.ops import TABLE, Kind, Row
 from openspyre.tools.switches import markdown
 
 DOCS = Path(__file__).parent
+OPERATOR_TESTS = Path(__file__).parent.parent / "tests" / "ops"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -79,11 +82,108 @@ def _builtin(error: type[SpyreError]) -> str:
     return f"`{(kinds or [RuntimeError])[0].__name__}`"
 
 
+def operations() -> str:
+    """A table per kind of row; what the documents know first."""
+    parts = []
+    for kind in Kind:
+        rows = [row for row in TABLE.values() if row.kind is kind]
+        if rows:
+            parts.append(f"### {kind.value.capitalize()}\n\n{_operations_of(rows)}")
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def _operations_of(rows: list[Row]) -> str:
+    return table(
+        ("op", "computes", "artifact", "origin", "dtypes", "aten"),
+        (
+            (
+                f"`{row.name}`",
+                row.summary,
+                f"`{row.artifact}`",
+                "documented" if row.documented else "extension",
+                " and ".join(kind for kind, taken in (("floats", row.floats), ("integers", row.integers)) if taken),
+                ", ".join(f"`{name}`" for name in row.aten) or "inside programs",
+            )
+            for row in sorted(rows, key=lambda row: (not row.documented, row.name))
+        ),
+    )
+
+
+def summary() -> str:
+    rows = list(TABLE.values())
+    counted = [
+        (kind.value, [row for row in rows if row.kind is kind]) for kind in Kind if any(r.kind is kind for r in rows)
+    ]
+    return table(
+        ("kind", "ops", "documented", "extensions"),
+        (
+            (name, str(len(of_kind)), str(known := sum(row.documented for row in of_kind)), str(len(of_kind) - known))
+            for name, of_kind in (*counted, ("all", rows))
+        ),
+    )
+
+
+def core_operators() -> str:
+    """PyTorch's core operators, by what its dispatcher finds for the device."""
+    import torch
+
+    from torch_spyre.constants import DEVICE_NAME
+
+    torch.empty(0, device=DEVICE_NAME)  # the first use registers the kernels
+    found: dict[str, list[str]] = {"on the card": [], "composed": [], "on the CPU": []}
+    for name in sorted(_core_names()):
+        found[_way_of(name, torch._C._dispatch_has_kernel_for_dispatch_key)].append(name)
+    total = sum(map(len, found.values()))
+    text = f"{len(found['on the card'])} of {total} have a kernel of the device. {len(found['composed'])} are composed by torch of "
+    text += f"other operators. {len(found['on the CPU'])} have neither and fall back:\n\n"
+    return f"\n{text}{', '.join(f'`{name}`' for name in found['on the CPU'])}.\n\n"
+
+
+def _core_names() -> Iterable[str]:
+    import torch
+
+    for packet in (getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)):
+        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
+            if torch.Tag.core in getattr(packet, overload).tags:
+                yield str(getattr(packet, overload)).removesuffix(".default").removeprefix("aten.")
+
+
+def _way_of(name: str, has_kernel: Callable[[str, str], bool]) -> str:
+    if has_kernel(f"aten::{name}", "PrivateUse1"):
+        return "on the card"
+    composites = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+    return "composed" if any(has_kernel(f"aten::{name}", key) for key in composites) else "on the CPU"
+
+
+def fallbacks() -> str:
+    """What the operator tests list as left to the CPU, with their reasons."""
+    rows = [
+        (f"`{path.stem.removeprefix('test_')}`", name, reason)
+        for path in sorted(OPERATOR_TESTS.glob("test_*.py"))
+        for name, reason in _listed_fallbacks(ast.parse(path.read_text()))
+    ]
+    return table(("kind", "what", "why"), rows)
+
+
+def _listed_fallbacks(module: ast.Module) -> Iterable[tuple[str, str]]:
+    for node in module.body:
+        named = isinstance(node, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "FALLS_BACK" for t in node.targets
+        )
+        if named and isinstance(node.value, ast.Dict):
+            for key, value in zip(node.value.keys, node.value.values, strict=True):
+                yield ast.literal_eval(key), ast.literal_eval(value.elts[-1])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "switches": switches,
     "seams": seams,
     "formats": formats,
     "errors": errors,
+    "operations": operations,
+    "summary": summary,
+    "core": core_operators,
+    "fallbacks": fallbacks,
 }
 
 

@@ -33,8 +33,9 @@ for step in range(3):
     optimizer.step()
     print(f"step {step}: loss {loss.item():.4f}")
 
-print("\nbusiest operators without a kernel on the card yet (they ran on the CPU):")
-for operator, row in list(torch.spyre.fallback_stats().items())[:5]:
+fell_back = torch.spyre.fallback_stats()
+print(f"\noperators without a kernel on the card (they ran on the CPU): {len(fell_back) or 'none'}")
+for operator, row in list(fell_back.items())[:5]:
     moved = (row["bytes_to_host"] + row["bytes_to_device"]) / 1024
     print(f"  {operator:32} {row['calls']:4} calls, {moved:8.1f} KiB moved")
 print(f"\n{torch.spyre.memory_summary()}")

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import torch_spyre._C
+from openspyre.spec.ops import TABLE
+from torch_spyre.ops import eager
 from torch_spyre.torch_seams import SEAMS
 
 ROOT = Path(__file__).parent.parent
@@ -113,14 +115,70 @@ def test_retiling_keeps_the_contents_and_is_seen_by_every_view():
     assert x.cpu()[:, 70].eq(7).all() and torch.equal(x.cpu()[:, 71:].float(), values[:, 71:])
 
 
-def test_a_target_keeps_its_layout_and_a_result_gets_the_default():
+def test_a_target_keeps_its_layout_and_a_result_lies_as_its_first_operand():
     turned = torch.spyre.SpyreTensorLayout([96, 200], torch.float16, dim_order=[1, 0])
+    default = torch.spyre.SpyreTensorLayout([96, 200], torch.float16)
     x = torch.ones(96, 200, dtype=torch.float16).to("spyre", device_layout=turned)
+    y = torch.ones(96, 200, dtype=torch.float16).to("spyre")
     out = torch.empty(96, 200, dtype=torch.float16, device="spyre", device_layout=turned)
-    x += 1
-    torch.add(x, 1, out=out)
+    x += y
+    torch.add(y, x, out=out)
     assert x.device_tensor_layout() == out.device_tensor_layout() == turned and out[95, 199].item() == 3
-    assert (x + 1).device_tensor_layout() == torch.spyre.SpyreTensorLayout([96, 200], torch.float16)
+    for result in (x + 1, x + y, x.relu(), x > 0, x.clone(), x.contiguous()):
+        assert result.device_tensor_layout() == turned
+    for result in (y + x, torch.empty_like(x), torch.zeros_like(x)):
+        assert result.device_tensor_layout() == default
+    assert x.float().device_tensor_layout() == torch.spyre.SpyreTensorLayout([96, 200], torch.float32), "other sticks"
+
+
+def compilations(*calls) -> int:
+    """How many programs are compiled by all calls but the first."""
+    calls[0]()
+    before = eager.counts()["compilations"]
+    for call in calls[1:]:
+        call()
+    return eager.counts()["compilations"] - before
+
+
+def test_what_is_not_in_the_key_compiles_nothing():
+    x, other = torch.randn(41, 130).to("spyre"), torch.randn(41, 130).to("spyre")
+    assert compilations(lambda: x * 0.5, lambda: x * 0.7, lambda: other * 0.5) == 0
+    assert compilations(*(lambda i=i: x[i] + 1 for i in range(41))) == 0
+    assert compilations(*(lambda i=i: x[:, 32 * i : 32 * i + 32] - 1 for i in range(4))) == 0
+    assert compilations(*(lambda i=i: x[:, i] / 2 for i in range(130))) <= 31
+
+
+def test_what_is_in_the_key_compiles():
+    x, other = torch.randn(43, 130).to("spyre"), torch.randn(43, 130).to("spyre")
+    turned = other.clone()
+    torch.spyre.set_spyre_tensor_layout(
+        turned, torch.spyre.SpyreTensorLayout([43, 130], torch.float32, dim_order=[1, 0])
+    )
+    plain = lambda: x + other  # noqa: E731
+    for changed in (
+        lambda: x[:9] + other[:9],
+        lambda: x.t() + other.t(),
+        lambda: x.half() + other.half(),
+        lambda: x + turned,
+        lambda: x + x,
+    ):
+        changed_alone = compilations(plain, changed)
+        assert changed_alone >= 1 and compilations(plain, changed) == 0
+
+
+def test_an_example_shows_every_stage_and_both_doors_agree():
+    done = run(
+        "-c", "import runpy, torch_spyre; runpy.run_path('examples/one_op_through_all_stages.py', run_name='__main__')"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the same bits through torch: True" in done.stdout and len(done.stdout.splitlines()) <= 65
+    for telling in ("split 32", "sdsc_1.json", '"mb": 32', "ComputeOnDevice", "r2 = add(r0, r1)"):
+        assert telling in done.stdout, telling
+
+
+def test_the_page_of_operations_has_every_row():
+    page = (DOCS / "supported_operations.md").read_text()
+    assert [name for name in TABLE if f"\n| `{name}` |" not in page] == []
 
 
 @pytest.mark.parametrize("document", [ROOT / "README.md", *DOCUMENTS], ids=lambda document: document.name)
