@@ -260,6 +260,14 @@ def test_integer_division_rounds_as_torch_does():
         assert torch.equal(operation(a.to("spyre"), -3).cpu(), operation(a, -3))
 
 
+def test_a_number_beyond_int32_is_refused():
+    """Wrapped, 2**40 would be 0, and nothing would be below it."""
+    whole = torch.tensor([1, 2]).to("spyre")
+    assert (whole < 2**31 - 1).cpu().tolist() == [True, True]
+    with pytest.raises(OverflowError, match=f"the number {2**40} does not fit the card's int32"):
+        _ = whole < 2**40
+
+
 def test_floats_divided_by_zero():
     host = torch.tensor([1.0, -1.0, 0.0, float("inf")])
     for operation in (torch.div, torch.floor_divide, torch.remainder, torch.fmod):
