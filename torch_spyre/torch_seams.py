@@ -38,17 +38,27 @@ class Seam:
 SEAMS: tuple[Seam, ...] = (
     Seam("torch._register_device_module", "makes torch.spyre", "torch offers a public registration"),
     Seam("torch._C._get_privateuse1_backend_name", "knows whether the name is already ours", "rename is idempotent"),
-    Seam("torch.overrides.has_torch_function_unary", "keeps tensor subclasses working in wrapped methods", "no method is wrapped"),
+    Seam(
+        "torch.overrides.has_torch_function_unary",
+        "keeps tensor subclasses working in wrapped methods",
+        "no method is wrapped",
+    ),
     Seam(
         "torch.nn.Module._apply",
         "moving a module to spyre or back keeps Parameters the same objects and tied weights tied; linear weights are tiled for use",
         "TensorImpl::has_compatible_shallow_copy_type counts PrivateUse1 as dense, or swapping becomes torch's default",
         replaced=True,
     ),
-    Seam("torch.__future__.set_swap_module_params_on_conversion", "switched on for the length of such a move", "as above"),
+    Seam(
+        "torch.__future__.set_swap_module_params_on_conversion", "switched on for the length of such a move", "as above"
+    ),
     Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
     Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
-    Seam("torch.utils._device._device_constructors", "the wrapped torch.empty still obeys `with torch.device(...)`", "as above"),
+    Seam(
+        "torch.utils._device._device_constructors",
+        "the wrapped torch.empty still obeys `with torch.device(...)`",
+        "as above",
+    ),
     Seam("torch.jit._builtins._register_builtin", "the wrapped torch.empty can still be scripted", "as above"),
     Seam(
         "torch._tensor_str._tensor_str",
@@ -63,27 +73,86 @@ SEAMS: tuple[Seam, ...] = (
         replaced=True,
     ),
     Seam("torch.Tensor.__dlpack__", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
-    Seam("torch.Tensor.__dlpack_device__", "as above, asked first by torch.from_dlpack", "torch asks the backend", replaced=True),
-    Seam("torch.utils.dlpack.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
+    Seam(
+        "torch.Tensor.__dlpack_device__",
+        "as above, asked first by torch.from_dlpack",
+        "torch asks the backend",
+        replaced=True,
+    ),
+    Seam(
+        "torch.utils.dlpack.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True
+    ),
     Seam("torch.to_dlpack", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
     Seam("torch._dynamo.device_interface.DeviceInterface", "Dynamo's questions to a device", "it becomes public"),
     Seam("torch._inductor.ir", "the lowered operations that are imported", "Inductor has a public border for backends"),
     Seam("torch._inductor.virtualized.V", "the graph being compiled", "Inductor has a public border for backends"),
-    Seam("torch._inductor.ops_handler.DefaultHandler", "bodies run under a handler of ours", "Inductor has a public border for backends"),
-    Seam("torch._inductor.index_propagation.IndexPropagation", "index arithmetic stays exact", "Inductor has a public border for backends"),
-    Seam("torch._inductor.dependencies.index_vars_squeeze", "variables of a body", "Inductor has a public border for backends"),
-    Seam("torch._inductor.codegen.wrapper.PythonWrapperCodegen", "create() runs before the scheduler exists: there the graph is taken over", "Inductor has a public border for backends"),
-    Seam("torch._inductor.codegen.wrapper.SubgraphPythonWrapperCodegen", "bodies of torch.cond", "Inductor has a public border for backends"),
-    Seam("torch._inductor.scheduler.BaseScheduling", "sees only our bundles", "Inductor has a public border for backends"),
-    Seam("torch._inductor.codegen.common.BackendFeature", "what the backend can do", "Inductor has a public border for backends"),
-    Seam("torch._inductor.codegen.common.DeviceOpOverrides", "text around the device in generated code", "Inductor has a public border for backends"),
-    Seam("torch._inductor.codegen.common.register_backend_for_device", "registration", "Inductor has a public border for backends"),
-    Seam("torch._inductor.codegen.common.register_device_op_overrides", "registration", "Inductor has a public border for backends"),
-    Seam("torch._inductor.custom_graph_pass.CustomGraphModulePass", "key of Inductor's graph cache", "Inductor has a public border for backends"),
-    Seam("torch._dynamo.device_interface.register_interface_for_device", "registration", "Inductor has a public border for backends"),
-    Seam("torch.utils._ordered_set.OrderedSet", "what Inductor's classes want", "Inductor has a public border for backends"),
+    Seam(
+        "torch._inductor.ops_handler.DefaultHandler",
+        "bodies run under a handler of ours",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.index_propagation.IndexPropagation",
+        "index arithmetic stays exact",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.dependencies.index_vars_squeeze",
+        "variables of a body",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
+        "create() runs before the scheduler exists: there the graph is taken over",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.codegen.wrapper.SubgraphPythonWrapperCodegen",
+        "bodies of torch.cond",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.scheduler.BaseScheduling", "sees only our bundles", "Inductor has a public border for backends"
+    ),
+    Seam(
+        "torch._inductor.codegen.common.BackendFeature",
+        "what the backend can do",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.codegen.common.DeviceOpOverrides",
+        "text around the device in generated code",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.codegen.common.register_backend_for_device",
+        "registration",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.codegen.common.register_device_op_overrides",
+        "registration",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._inductor.custom_graph_pass.CustomGraphModulePass",
+        "key of Inductor's graph cache",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch._dynamo.device_interface.register_interface_for_device",
+        "registration",
+        "Inductor has a public border for backends",
+    ),
+    Seam(
+        "torch.utils._ordered_set.OrderedSet",
+        "what Inductor's classes want",
+        "Inductor has a public border for backends",
+    ),
     Seam("torch.accelerator.manual_seed", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
-    Seam("torch.accelerator.manual_seed_all", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
+    Seam(
+        "torch.accelerator.manual_seed_all", "documented for Spyre, missing in torch 2.13", "torch has it", added=True
+    ),
 )
 
 register_device_module = torch._register_device_module
@@ -155,7 +224,9 @@ def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:
             return DEVICE_NAME in (tensor.device.type, after.device.type) and tensor.device.type != after.device.type
         return False
 
-    def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
+    def _apply(
+        self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
+    ) -> torch.nn.Module:
         future = torch.__future__
         swaps = future.get_swap_module_params_on_conversion()
         if getattr(moving, "on", False) or not moves_to_or_from_card(self, fn):  # children follow the module moved

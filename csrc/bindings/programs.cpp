@@ -129,8 +129,8 @@ RowStage stage_of(const py::handle& model) {
 Step step_of(const py::handle& model) {
   Step step;
   step.name = field<std::string>(model, "name");
-  step.kind =
-      by_name<StepKind>(model.attr("kind"), {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter", "scan", "sort"});
+  step.kind = by_name<StepKind>(model.attr("kind"),
+                                {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter", "scan", "sort"});
   for (const py::handle loop : model.attr("loops")) {
     step.loops.push_back({field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
   }

@@ -77,7 +77,8 @@ DeviceView resolve(const Card& card, const Step::View& view, const Operand& oper
 }
 
 void run_relayout(const Card& card, const Step& step, const LaunchArguments& launch) {
-  copy_across(resolve(card, step.views[0], step.inputs[0], launch), resolve(card, step.views[1], step.outputs[0], launch));
+  copy_across(resolve(card, step.views[0], step.inputs[0], launch),
+              resolve(card, step.views[1], step.outputs[0], launch));
 }
 
 class Engine final : public PreparedProgram {

@@ -1,6 +1,6 @@
-// Waist 2: what a card executes. A program is a list of steps; a step is an affine loop nest over device memory, cut into slices
-// for the cores. Everything is decided here except addresses and scalars, which a launch supplies.
-// Twin of openspyre/program/model.py, from which programs are built.
+// Waist 2: what a card executes. A program is a list of steps; a step is an affine loop nest over device memory, cut
+// into slices for the cores. Everything is decided here except addresses and scalars, which a launch supplies. Twin of
+// openspyre/program/model.py, from which programs are built.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace openspyre {
 constexpr int kMaxLoops = 10;
 constexpr int kMaxOperands = 8;
 
-// A loop of a step, outermost first. `split` core slices of equal extent; the product of all splits is the number of cores used.
+// A loop of a step, outermost first. `split` core slices of equal extent; the product of all splits is the number of
+// cores used.
 struct Loop {
   int64_t extent = 1;
   int32_t split = 1;
@@ -27,9 +28,9 @@ struct Loop {
 
 // Where an operand's values come from. Memory address of a lane block at loop indices i:
 //   symbol's address + (offset + sum_k i[k] * stride[k]) elements.
-// Vector: the block's L lanes are L / e sticks of e elements (e = elems_per_stick of the format), `tile_stride` elements apart.
-// Splat: the one value at lane 0 serves all lanes. Iota: value = offset + sum_k i[k] * stride[k] + lane * tile_stride (int32).
-// Scalar: launch scalar number `symbol`, 32 bits already in the register's representation.
+// Vector: the block's L lanes are L / e sticks of e elements (e = elems_per_stick of the format), `tile_stride`
+// elements apart. Splat: the one value at lane 0 serves all lanes. Iota: value = offset + sum_k i[k] * stride[k] + lane
+// * tile_stride (int32). Scalar: launch scalar number `symbol`, 32 bits already in the register's representation.
 enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
 
 // As an output, a Splat stores lane 0 alone: one element per point.
@@ -45,9 +46,9 @@ struct Operand {
   DeviceElement element{DType::Float16, DataFormat::SEN169_FP16};
 };
 
-// Lanes: the innermost dimension, walked in blocks of `lanes` elements. If block_loop >= 0, that loop counts the blocks and the
-// last block has extent - lanes * (blocks - 1) valid lanes; padding lanes are computed but never stored, unless the
-// output operand's padding may be overwritten (store_padding), and never take part in a reduction.
+// Lanes: the innermost dimension, walked in blocks of `lanes` elements. If block_loop >= 0, that loop counts the blocks
+// and the last block has extent - lanes * (blocks - 1) valid lanes; padding lanes are computed but never stored, unless
+// the output operand's padding may be overwritten (store_padding), and never take part in a reduction.
 struct LaneBlock {
   int32_t lanes = 64;
   int64_t extent = 64;
@@ -56,23 +57,85 @@ struct LaneBlock {
   bool store_padding = false;
 };
 
-// --- vector code ------------------------------------------------------------------------------------------------------
-// Registers hold 32 bits per lane: an fp32 value, or an int32 (integers and, as 0/1, predicates). Register r < inputs.size() is
-// preloaded with input r, converted from its format (16-bit floats, fp8 and bool to fp32 with NINF as +-inf; ints to int32).
-// The last written register(s) named in Step::results are stored, converted to the output's format (rounded once, N1/N3/N8).
+// --- vector code
+// ------------------------------------------------------------------------------------------------------ Registers hold
+// 32 bits per lane: an fp32 value, or an int32 (integers and, as 0/1, predicates). Register r < inputs.size() is
+// preloaded with input r, converted from its format (16-bit floats, fp8 and bool to fp32 with NINF as +-inf; ints to
+// int32). The last written register(s) named in Step::results are stored, converted to the output's format (rounded
+// once, N1/N3/N8).
 enum class Op : uint8_t {
   // fp32, correctly rounded
-  Add, Sub, Mul, Div, Fma, Sqrt, Neg, Abs, Min, Max,  // Min/Max: NaN if either is NaN (as torch.minimum)
-  Floor, Ceil, Round, Trunc,                          // Round: half to even
-  Rsqrt, Reciprocal,                                  // 1/sqrt(x) and 1/x, within 1 ulp of the correctly rounded value
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Fma,
+  Sqrt,
+  Neg,
+  Abs,
+  Min,
+  Max,  // Min/Max: NaN if either is NaN (as torch.minimum)
+  Floor,
+  Ceil,
+  Round,
+  Trunc,  // Round: half to even
+  Rsqrt,
+  Reciprocal,  // 1/sqrt(x) and 1/x, within 1 ulp of the correctly rounded value
   // fp32 functions (N7): own code, explicit FMAs, at most 2 ulp
-  Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sin, Cos, Tan, Tanh, Sinh, Cosh, Asin, Acos, Atan, Atan2, Erf, Erfc, Sigmoid, Pow, Fmod,
+  Exp,
+  Exp2,
+  Expm1,
+  Log,
+  Log2,
+  Log10,
+  Log1p,
+  Sin,
+  Cos,
+  Tan,
+  Tanh,
+  Sinh,
+  Cosh,
+  Asin,
+  Acos,
+  Atan,
+  Atan2,
+  Erf,
+  Erfc,
+  Sigmoid,
+  Pow,
+  Fmod,
   // comparisons of fp32 and int32 -> 0/1; IsNan, IsInf, SignBit of fp32
-  LtF, LeF, EqF, NeF, LtI, LeI, EqI, NeI, IsNan, IsInf, SignBit,
+  LtF,
+  LeF,
+  EqF,
+  NeF,
+  LtI,
+  LeI,
+  EqI,
+  NeI,
+  IsNan,
+  IsInf,
+  SignBit,
   // a ? b : c on any 32 bits
   Select,
   // int32, wrapping; DivI/ModI floor, TDivI/TModI truncate (division by zero gives 0)
-  AddI, SubI, MulI, DivI, ModI, TDivI, TModI, NegI, AbsI, MinI, MaxI, And, Or, Xor, Not, Shl, Shr,
+  AddI,
+  SubI,
+  MulI,
+  DivI,
+  ModI,
+  TDivI,
+  TModI,
+  NegI,
+  AbsI,
+  MinI,
+  MaxI,
+  And,
+  Or,
+  Xor,
+  Not,
+  Shl,
+  Shr,
   // conversions
   FloatToInt,   // N8: truncate, saturate, NaN -> 0
   IntToFloat,   // nearest even
@@ -83,7 +146,7 @@ enum class Op : uint8_t {
   Copy,
 };
 constexpr int kOpCount = static_cast<int>(Op::Copy) + 1;
-const char* name(Op op);       // "add", "fma", ...
+const char* name(Op op);  // "add", "fma", ...
 int arity(Op op);
 // Register types of operands and result, e.g. "ff>f", "i**>*": f fp32, i int32, * any (all alike).
 const char* signature(Op op);
@@ -107,24 +170,27 @@ struct VectorCode {
   std::vector<uint8_t> results;  // register of each output
 };
 
-// --- steps ------------------------------------------------------------------------------------------------------------
+// --- steps
+// ------------------------------------------------------------------------------------------------------------
 enum class StepKind : uint8_t {
-  Map,       // code over inputs, stored to outputs
-  Reduce,    // `code` maps inputs to one register, `combine` folds it over the reduced loops and lanes, `finish` maps the total
-  Rows,      // normalisations: stages of map and reduce over one row, fp32 in between (softmax, norms)
+  Map,     // code over inputs, stored to outputs
+  Reduce,  // `code` maps inputs to one register, `combine` folds it over the reduced loops and lanes, `finish` maps the
+           // total
+  Rows,    // normalisations: stages of map and reduce over one row, fp32 in between (softmax, norms)
   Contract,  // outputs[0][.., n] = sum_k inputs[0][.., k] * inputs[1][.., k, n]
   Relayout,  // elements from one view to another, any layouts (DMA's copy_across)
   Gather,    // rows of a table by an index tensor
   Scatter,   // the reverse: set or add
   // Rows of elements one behind the other, operands read and written as Splat. Loops: rows, then the elements of a row.
   Scan,  // running Sum or Prod
-  Sort,  // a third loop counts the elements kept, smallest (Min) or largest (Max) first; outputs: values and int32 places
+  Sort,  // a third loop counts the elements kept, smallest (Min) or largest (Max) first; outputs: values and int32
+         // places
 };
 
 enum class Combine : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
 
-// One stage of a Rows step. Row registers hold a whole row in 32-bit lanes; row scalars hold one value per row (and per lane,
-// where the rows run along a loop). The reduced loops and lanes of the step are what a row runs along.
+// One stage of a Rows step. Row registers hold a whole row in 32-bit lanes; row scalars hold one value per row (and per
+// lane, where the rows run along a loop). The reduced loops and lanes of the step are what a row runs along.
 constexpr int kMaxRowRegisters = 24;
 constexpr uint8_t kRowScalar = 128;  // 128 + s names row scalar s
 constexpr int kMaxRowScalars = 16;
@@ -144,11 +210,12 @@ struct Step {
   std::vector<Operand> inputs, outputs;
   VectorCode code, finish;
   Combine combine = Combine::Sum;
-  std::vector<RowStage> stages;      // Rows: row registers 0..inputs-1 are the inputs
-  std::vector<uint8_t> row_results;  // Rows: row register or 128 + row scalar of each output; empty: the last stage's target
+  std::vector<RowStage> stages;  // Rows: row registers 0..inputs-1 are the inputs
+  std::vector<uint8_t>
+      row_results;  // Rows: row register or 128 + row scalar of each output; empty: the last stage's target
 
-  // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is read as
-  // Vector along k, B as Vector along n with one row per k: strides of B per k element in `b_k_stride`.
+  // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is
+  // read as Vector along k, B as Vector along n with one row per k: strides of B per k element in `b_k_stride`.
   int64_t k_extent = 0;
   int32_t k_lanes = 64;
   int64_t b_k_stride = 0;
@@ -162,8 +229,8 @@ struct Step {
   };
   std::vector<View> views;  // source, target
 
-  // Gather/Scatter: inputs[0] is the table (Vector), inputs[1] the index (one value per point of the index loops, int32);
-  // the index counts steps of `index_stride` elements in the table, 0 <= index < index_bound.
+  // Gather/Scatter: inputs[0] is the table (Vector), inputs[1] the index (one value per point of the index loops,
+  // int32); the index counts steps of `index_stride` elements in the table, 0 <= index < index_bound.
   int64_t index_stride = 0;
   int64_t index_bound = 0;
   bool accumulate = false;
@@ -177,8 +244,8 @@ struct Program {
   int cores() const;  // most that any step uses
 };
 
-// What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of the symbol
-// (whole sticks), `host_offsets` host elements added to views of relayouts.
+// What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of
+// the symbol (whole sticks), `host_offsets` host elements added to views of relayouts.
 struct LaunchArguments {
   std::span<const Address> addresses;
   std::span<const int64_t> offsets;

@@ -1,4 +1,5 @@
-// torch_spyre._torch: what the Python half needs of the C++ half; and what the C++ half needs of Python (errors, warnings, switches).
+// torch_spyre._torch: what the Python half needs of the C++ half; and what the C++ half needs of Python (errors,
+// warnings, switches).
 #include <torch/csrc/Event.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
@@ -64,7 +65,8 @@ void announce_fallback(const std::string& op, FallbackMode mode) {
   call_python(python().announce, op, mode == FallbackMode::Error ? "error" : "warn");
 }
 
-// --- eager compilation ------------------------------------------------------------------------------------------------
+// --- eager compilation
+// ------------------------------------------------------------------------------------------------
 namespace {
 
 py::object to_python(const c10::IValue& value) {
@@ -85,7 +87,8 @@ py::object to_python(const c10::IValue& value) {
 }
 
 openspyre::Layout layout_from(const py::handle& layout) {
-  return {py::cast<std::vector<int64_t>>(layout.attr("device_size")), py::cast<std::vector<int64_t>>(layout.attr("stride_map")),
+  return {py::cast<std::vector<int64_t>>(layout.attr("device_size")),
+          py::cast<std::vector<int64_t>>(layout.attr("stride_map")),
           static_cast<openspyre::DataFormat>(py::cast<int>(layout.attr("device_dtype"))),
           static_cast<openspyre::ElementArrangement>(py::cast<int>(layout.attr("element_arrangement")))};
 }
@@ -97,7 +100,8 @@ ResultPlan result_plan(const py::handle& model) {
   result.size = py::cast<std::vector<int64_t>>(model.attr("size"));
   result.stride = py::cast<std::vector<int64_t>>(model.attr("stride"));
   if (result.argument < 0) {
-    result.shape = openspyre::intern(result.size, result.stride, dtype_of(result.dtype), layout_from(model.attr("layout")));
+    result.shape =
+        openspyre::intern(result.size, result.stride, dtype_of(result.dtype), layout_from(model.attr("layout")));
   }
   return result;
 }
@@ -141,7 +145,8 @@ CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, siz
 
 namespace {
 
-openspyre::Layout make_layout(std::vector<int64_t> device_size, std::vector<int64_t> stride_map, int format, int arrangement) {
+openspyre::Layout make_layout(std::vector<int64_t> device_size, std::vector<int64_t> stride_map, int format,
+                              int arrangement) {
   return {std::move(device_size), std::move(stride_map), static_cast<openspyre::DataFormat>(format),
           static_cast<openspyre::ElementArrangement>(arrangement)};
 }
@@ -189,18 +194,22 @@ PYBIND11_MODULE(_torch, m) {
   m.def("ensure_configured", &ensure_configured);
   m.def("device_count", [] { return translated([] { return device_count(); }); });
   m.def("current_device", [] { return translated([] { return static_cast<int>(resolve(std::nullopt)); }); });
-  m.def("set_current_device", [](int index) { translated([&] { set_current_device(static_cast<c10::DeviceIndex>(index)); }); });
+  m.def("set_current_device",
+        [](int index) { translated([&] { set_current_device(static_cast<c10::DeviceIndex>(index)); }); });
   m.def("set_default_device", [](int index) { set_default_device(static_cast<c10::DeviceIndex>(index)); });
   m.def("set_initial_seed", &set_initial_seed);
   m.def("default_generator", [](int index) {
     return py::reinterpret_steal<py::object>(THPGenerator_initDefaultGenerator(
         translated([&] { return default_generator(static_cast<c10::DeviceIndex>(index)); })));
   });
-  m.def("synchronize_all", [] { translated([] { openspyre::synchronize_all(); }); }, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "synchronize_all", [] { translated([] { openspyre::synchronize_all(); }); },
+      py::call_guard<py::gil_scoped_release>());
 
   // torch.Event.elapsed_time takes no subclass of torch.Event.
   m.def("elapsed_time", [](py::handle start, py::handle end) {
-    if (!THPEvent_Check(start.ptr()) || !THPEvent_Check(end.ptr())) throw py::type_error("elapsed_time takes two events");
+    if (!THPEvent_Check(start.ptr()) || !THPEvent_Check(end.ptr()))
+      throw py::type_error("elapsed_time takes two events");
     return reinterpret_cast<THPEvent*>(start.ptr())->event.elapsedTime(reinterpret_cast<THPEvent*>(end.ptr())->event);
   });
 
@@ -208,8 +217,10 @@ PYBIND11_MODULE(_torch, m) {
   m.def("buffer_of", &buffer_of);
   m.def(
       "set_layout",
-      [](const at::Tensor& tensor, std::vector<int64_t> device_size, std::vector<int64_t> stride_map, int format, int arrangement) {
-        translated([&] { retile(tensor, make_layout(std::move(device_size), std::move(stride_map), format, arrangement)); });
+      [](const at::Tensor& tensor, std::vector<int64_t> device_size, std::vector<int64_t> stride_map, int format,
+         int arrangement) {
+        translated(
+            [&] { retile(tensor, make_layout(std::move(device_size), std::move(stride_map), format, arrangement)); });
       },
       py::call_guard<py::gil_scoped_release>());
   m.def(
@@ -218,7 +229,8 @@ PYBIND11_MODULE(_torch, m) {
          std::vector<int64_t> stride_map, int format, int arrangement, std::optional<at::Device> device) {
         return translated([&] {
           return empty_with_layout(size, stride, dtype,
-                                   make_layout(std::move(device_size), std::move(stride_map), format, arrangement), device);
+                                   make_layout(std::move(device_size), std::move(stride_map), format, arrangement),
+                                   device);
         });
       },
       py::call_guard<py::gil_scoped_release>());
@@ -240,7 +252,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def("fallback_statistics", &fallback_statistics);
   m.def("reset_fallback_statistics", &reset_fallback_counts);
   m.def("set_fallback_mode", [](const std::string& mode) {
-    set_fallback_mode(mode == "error" ? FallbackMode::Error : mode == "silent" ? FallbackMode::Silent : FallbackMode::Warn);
+    set_fallback_mode(mode == "error"    ? FallbackMode::Error
+                      : mode == "silent" ? FallbackMode::Silent
+                                         : FallbackMode::Warn);
   });
 }
 

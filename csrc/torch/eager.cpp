@@ -21,7 +21,8 @@ using Key = c10::SmallVector<int64_t, 64>;
 struct KeyHash {
   size_t operator()(const Key& key) const {
     uint64_t hash = 0x9E3779B97F4A7C15ull;
-    for (const int64_t word : key) hash = (hash ^ static_cast<uint64_t>(word)) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
+    for (const int64_t word : key)
+      hash = (hash ^ static_cast<uint64_t>(word)) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
     return hash;
   }
 };
@@ -52,9 +53,11 @@ OpTable& op_table() {
   return *instance;
 }
 
-// --- the key (D7) -------------------------------------------------------------------------------------------------------
+// --- the key (D7)
+// -------------------------------------------------------------------------------------------------------
 
-// True if no index of the view carries from one group of the layout into the next: then only the lane of its start matters.
+// True if no index of the view carries from one group of the layout into the next: then only the lane of its start
+// matters.
 bool walks_within_groups(const openspyre::BufferShape& shape, const at::Tensor& tensor) {
   int64_t rest = tensor.storage_offset();
   c10::SmallVector<int64_t, 8> steps(tensor.strides().begin(), tensor.strides().end());
@@ -118,7 +121,8 @@ class CallReader {
       key.append({7, static_cast<int64_t>(tensor.scalar_type()), tensor.unsafeGetTensorImpl()->is_wrapped_number()});
       return;
     }
-    if (tensor.device().type() != kSpyre || !tensor.has_storage() || (device >= 0 && tensor.device().index() != device)) {
+    if (tensor.device().type() != kSpyre || !tensor.has_storage() ||
+        (device >= 0 && tensor.device().index() != device)) {
       usable = false;
       return;
     }
@@ -128,7 +132,8 @@ class CallReader {
       return;
     }
     const openspyre::BufferShape& shape = *record_of(tensor).shape;
-    key.append({8, static_cast<int64_t>(tensor.scalar_type()), static_cast<int64_t>(shape.id()), tensor.dim(), alias(tensor)});
+    key.append(
+        {8, static_cast<int64_t>(tensor.scalar_type()), static_cast<int64_t>(shape.id()), tensor.dim(), alias(tensor)});
     key.append(tensor.sizes().begin(), tensor.sizes().end());
     key.append(tensor.strides().begin(), tensor.strides().end());
     if (tensor.numel() > 0 && walks_within_groups(shape, tensor)) {
@@ -150,7 +155,8 @@ class CallReader {
   size_t base_;
 };
 
-// --- the launch -----------------------------------------------------------------------------------------------------------
+// --- the launch
+// -----------------------------------------------------------------------------------------------------------
 
 uint32_t encode(const c10::IValue& value, ScalarPlan::Encoding encoding) {
   const c10::Scalar number = value.isTensor() ? value.toTensor().item() : value.toScalar();
@@ -167,9 +173,9 @@ uint32_t encode(const c10::IValue& value, ScalarPlan::Encoding encoding) {
     case ScalarPlan::Encoding::Int: {
       const int64_t whole = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
       if (whole != static_cast<int32_t>(whole)) {  // N8
-        openspyre::fail(openspyre::Fault::ValueOutOfRange,
-                        "the number " + std::to_string(whole) + " does not fit the card's int32 (-2147483648 to " +
-                            "2147483647); move the tensor with .cpu() to use it");
+        openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(whole) +
+                                                               " does not fit the card's int32 (-2147483648 to " +
+                                                               "2147483647); move the tensor with .cpu() to use it");
       }
       return static_cast<uint32_t>(static_cast<int32_t>(whole));
     }
@@ -190,12 +196,13 @@ struct Launch {
   }
 };
 
-void launch(const EagerOp& op, std::shared_ptr<const LoadedPlan> loaded, const CallReader& call, const torch::jit::Stack& stack,
-            size_t arguments, c10::SmallVector<at::Tensor, 2>& results) {
+void launch(const EagerOp& op, std::shared_ptr<const LoadedPlan> loaded, const CallReader& call,
+            const torch::jit::Stack& stack, size_t arguments, c10::SmallVector<at::Tensor, 2>& results) {
   const CallPlan& plan = loaded->plan;
   for (const ResultPlan& result : plan.results) {
-    results.push_back(result.argument >= 0 ? *call.tensors[result.argument]
-                                           : new_tensor(result.size, result.stride, result.dtype, result.shape, call.device));
+    results.push_back(result.argument >= 0
+                          ? *call.tensors[result.argument]
+                          : new_tensor(result.size, result.stride, result.dtype, result.shape, call.device));
   }
   if (plan.program == 0) return;  // nothing to compute: an empty result
   openspyre::Stream& stream = current_stream(call.device);
@@ -207,8 +214,8 @@ void launch(const EagerOp& op, std::shared_ptr<const LoadedPlan> loaded, const C
     const int64_t offset = tensor.storage_offset(), compiled = plan.compiled_offsets[i];
     work.addresses.push_back(record.block ? record.block->address : 0);
     work.host_offsets.push_back(offset - compiled);
-    work.offsets.push_back(offset == compiled ? 0
-                                              : record.shape->device_offset(offset) - record.shape->device_offset(compiled));
+    work.offsets.push_back(
+        offset == compiled ? 0 : record.shape->device_offset(offset) - record.shape->device_offset(compiled));
   }
   for (const ScalarPlan& scalar : plan.scalars) {
     work.scalars.push_back(encode(stack[stack.size() - arguments + scalar.argument], scalar.encoding));
@@ -296,7 +303,9 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
 
 struct EagerKernel final : c10::OperatorKernel {
   explicit EagerKernel(EagerOp* op) : op(op) {}
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) { eager(handle, stack, *op); }
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, torch::jit::Stack* stack) {
+    eager(handle, stack, *op);
+  }
   EagerOp* op;
 };
 
@@ -315,15 +324,16 @@ bool register_eager(const std::string& name, const std::vector<std::string>& dyn
   for (const c10::Argument& argument : handle->schema().arguments()) {
     op->dynamic.push_back(std::find(dynamic.begin(), dynamic.end(), argument.name()) != dynamic.end());
   }
-  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::make_unique<EagerKernel>(op.get())));
   op_table().by_name[name] = op.get();
   op_table().ops.push_back(std::move(op));
   return true;
 }
 
-void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
-                    size_t pool_bytes) {
+void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs,
+                    const std::vector<uint32_t>& scalars, size_t pool_bytes) {
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->program = openspyre::published(program);
   openspyre::Stream& stream = current_stream(tensors.at(0).device().index());

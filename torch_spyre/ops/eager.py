@@ -70,7 +70,9 @@ def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:
     for base_name in (base, base + "_") if pointwise else (base,):
         packet = getattr(torch.ops.aten, base_name, None)
         for overload in packet.overloads() if packet is not None else ():
-            wanted = not only or overload in (only, "out", f"{only}_out") if pointwise else overload == (only or "default")
+            wanted = (
+                not only or overload in (only, "out", f"{only}_out") if pointwise else overload == (only or "default")
+            )
             if wanted:
                 yield getattr(packet, overload)
 

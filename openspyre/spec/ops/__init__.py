@@ -12,7 +12,8 @@ from openspyre.spec.ops.row import Fold, Indexing, Kind, Promotion, Row, Samples
 from openspyre.spec.ops.rows import ROWS
 
 TABLE: dict[str, Row] = {
-    row.name: row for row in (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED, *ORDERED)
+    row.name: row
+    for row in (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED, *ORDERED)
 }
 
 __all__ = ["TABLE", "Fold", "Indexing", "Kind", "Promotion", "Row", "Samples", "Unit"]

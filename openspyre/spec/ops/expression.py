@@ -162,7 +162,9 @@ def call(opcode: str, *sources: Value) -> Value:
     """Apply a primitive; its sources must already be of the lanes it takes."""
     wanted, result = PRIMITIVES[opcode]
     given = tuple(source.lane for source in sources)
-    if given != wanted and not all(g is w or (w is Lane.INT and g is Lane.BOOL) for g, w in zip(given, wanted, strict=True)):
+    if given != wanted and not all(
+        g is w or (w is Lane.INT and g is Lane.BOOL) for g, w in zip(given, wanted, strict=True)
+    ):
         raise TypeError(f"{opcode} takes {[str(w) for w in wanted]}, not {[str(g) for g in given]}")
     return sources[0].tracer.emit(opcode, sources, result)
 

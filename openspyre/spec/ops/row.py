@@ -89,7 +89,9 @@ class Row:
     promotion: Promotion = Promotion.DEFAULT
     body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
     fold: Fold | None = None
-    finish: Callable[..., Value] | None = None  # from the total, and fp32(1 / folded elements) if it takes two, to the result
+    finish: Callable[..., Value] | None = (
+        None  # from the total, and fp32(1 / folded elements) if it takes two, to the result
+    )
     indexing: Indexing | None = None
     by_element: bool = False  # indexed: one element at a time, all operands in flat buffers
     integers: bool = True  # takes integer dtypes
