@@ -162,6 +162,17 @@ def test_vectors_and_single_elements():
     same(one.to("spyre")[torch.tensor([0, 0, -1]).to("spyre")], one[torch.tensor([0, 0, -1])])
 
 
+def test_masks_are_left_to_the_cpu():
+    torch.spyre.set_fallback_mode("silent")
+    host = values(SHAPE, torch.float32)
+    card = host.to("spyre")
+    same(card[card > 0], host[host > 0])
+    same(card[:, host[0, :, 0].to("spyre") > 0], host[:, host[0, :, 0] > 0])
+    card[card > 0] = 1.0
+    host[host > 0] = 1.0
+    same(card, host)
+
+
 BEYOND = {
     "embedding": lambda x, i: torch.embedding(x[0], i(70)),
     "index_select": lambda x, i: x.index_select(2, i(65)),

@@ -27,6 +27,9 @@ def serves(binding: Binding) -> bool:
 def compile_call(call: Call) -> CallPlan | None:
     if scattered.serves(call.binding):
         return scattered.compile_call(call)
+    indices = call.given.get("indices")
+    if isinstance(indices, list) and not all(usable(index) for index in indices if index is not None):
+        return None  # a mask: how much it finds depends on its values
     if call.outcome.dim() > MAX_RANK or get_device_dtype(call.outcome.dtype) is DataFormats.INVALID:
         return None
     done = call.plan_without_work()
