@@ -170,7 +170,7 @@ std::vector<Buffer> explicit_buffers() {
 
 TEST(random_views_of_tiled_buffers_match_the_oracle) {
   const Configuration before = configuration();
-  for (uint32_t seed = 0; seed < 2400; ++seed) {
+  for (uint32_t seed = 0; seed < 1200; ++seed) {
     Configuration limited = before;
     limited.isa = name(static_cast<Isa>(seed % kIsaCount));  // as far as the host has it
     configure(limited);
@@ -200,10 +200,9 @@ TEST(a_padded_tile_index_stays_zero) {
 }
 
 TEST(large_copies_on_all_threads_match_the_oracle) {
-  const std::pair<Sizes, DType> tensors[] = {{{700, 1000}, DType::Float16}, {{3, 5, 130, 300}, DType::Float32},
-                                             {{1100000}, DType::Float16},   {{9000, 64}, DType::Bool},
-                                             {{20000, 37}, DType::Int64},   {{1, 900, 1, 900}, DType::Float16},
-                                             {{1100000}, DType::Bool},      {{700, 1000}, DType::Int64}};
+  const std::pair<Sizes, DType> tensors[] = {
+      {{700, 1000}, DType::Float16}, {{3, 5, 130, 200}, DType::Float32},  {{1100000}, DType::Bool},
+      {{9000, 37}, DType::Int64},    {{1, 900, 1, 900}, DType::BFloat16}, {{600000}, DType::Float16}};
   uint32_t seed = 100;
   for (const auto& [size, dtype] : tensors) {
     Random random(seed++);
@@ -254,7 +253,7 @@ TEST(a_view_of_another_type_reads_and_writes_the_same_bits) {
 }
 
 TEST(card_to_card_copies_match_the_oracle) {
-  for (uint32_t seed = 0; seed < 1500; ++seed) {
+  for (uint32_t seed = 0; seed < 750; ++seed) {
     Random random(seed);
     const DType from = random_dtype(random), to = random.chance(70) ? from : random_dtype(random);
     Buffer target = random_buffer(random, to, random_sizes(random, 5, 3000));
