@@ -55,9 +55,25 @@ class IndexedStep : public PreparedStep {
                                      " is out of bounds for " + bound);
   }
 
+  // Where an index is a single int32 in memory, it needs no register.
+  bool index_is_plain() const {
+    return index_.kind == OperandKind::Splat && step_.inputs[1].element.format == DataFormat::IEEE_INT32;
+  }
+
+  Lane plain_index(const StepArguments& arguments, const ChunkOffsets& offsets, size_t block) const {
+    Lane index;
+    std::memcpy(&index, arguments.inputs[1] + offsets.at[1][block], sizeof index);
+    return checked(index);
+  }
+
   // One index per block, added to the block's offset in the table.
   void add_indices(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, int itemsize,
                    int64_t* table) const {
+    if (index_is_plain()) {
+      for (size_t b = 0; b < static_cast<size_t>(blocks); ++b)
+        table[b] += static_cast<int64_t>(plain_index(arguments, offsets, b)) * step_.index_stride * itemsize;
+      return;
+    }
     Lane* lanes = RegisterFile::mine().slots()[kIndexSlot];
     load_blocks(index_, arguments.inputs[1], offsets.at[1].data(), blocks, lanes);
     for (int b = 0; b < blocks; ++b)
@@ -205,14 +221,13 @@ class ScatterStep final : public IndexedStep {
   // Single elements that are only copied need no registers.
   bool copies_elements() const {
     return is_copy_ && !step_.accumulate && values_.kind == OperandKind::Splat && store_.kind == OperandKind::Splat &&
-           step_.inputs[1].kind == OperandKind::Splat && step_.inputs[1].element.format == DataFormat::IEEE_INT32;
+           index_is_plain();
   }
 
   void copy_elements(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks) const {
     for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
-      Lane index;
-      std::memcpy(&index, arguments.inputs[1] + offsets.at[1][b], sizeof index);
-      const int64_t place = static_cast<int64_t>(checked(index)) * step_.index_stride * store_.itemsize;
+      const Lane index = plain_index(arguments, offsets, b);
+      const int64_t place = static_cast<int64_t>(index) * step_.index_stride * store_.itemsize;
       std::memcpy(arguments.outputs[0] + offsets.at[2][b] + place, arguments.inputs[0] + offsets.at[0][b],
                   static_cast<size_t>(store_.itemsize));
     }
