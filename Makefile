@@ -15,6 +15,7 @@ help:  ## this help
 
 demo: build  ## install everything into .venv and run a first example on the card
 	$(BIN)/python examples/first_steps.py
+	$(BIN)/python examples/one_op_through_all_stages.py
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 

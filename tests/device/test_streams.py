@@ -69,6 +69,7 @@ def test_an_asynchronous_error_surfaces_at_the_next_synchronisation_and_only_the
 
 def test_a_lost_card_refuses_work_and_comes_back():
     x = torch.ones(3, device="spyre")
+    torch.spyre.synchronize()  # work still queued would be lost with the card
     with torch.spyre.fault_injection(0, "pulled out"):
         with pytest.raises(CardLost, match="pulled out"):
             x.copy_(torch.zeros(3))
