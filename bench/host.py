@@ -11,8 +11,13 @@ from bench.registry import Threads
 
 BaselineIsa = Literal["avx2", "native"]
 
-# Everything torch's CPU kernels choose their instruction set by.
-_AVX2_ONLY = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+# Everything both sides choose their instruction set by.
+_AVX2_ONLY = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENSPYRE_ISA": "avx2",  # the card is held to the same
+}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENSPYRE_THREADS")
 
 
