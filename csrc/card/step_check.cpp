@@ -38,7 +38,7 @@ class StepCheck {
       const Loop& loop = step_.loops[k];
       const std::string where = "loop " + std::to_string(k) + " (extent " + std::to_string(loop.extent) + ", split " +
                                 std::to_string(loop.split) + ")";
-      require(loop.extent >= 0 && loop.extent < (int64_t{1} << 40), where + ": the extent is out of range");
+      require(loop.extent >= 1 && loop.extent < (int64_t{1} << 40), where + ": the extent is out of range");
       require(loop.split >= 1 && loop.split <= kMaxCores, where + ": a split is 1 to " + std::to_string(kMaxCores));
       require(loop.split < 1 || loop.extent % loop.split == 0, where + ": the split does not divide the extent");
       cores = std::min<int64_t>(cores * std::max(1, loop.split), 1 << 20);

@@ -96,3 +96,15 @@ def test_torch_logs_takes_our_names():
     assert "[INFO] [spyre.device] 1 card(s)" in run(program, TORCH_LOGS="+dynamo,spyre:DEBUG").stderr
     assert run(program, TORCH_LOGS="-spyre").stderr == ""
     assert "[spyre.device]" in run(program, TORCH_SPYRE_DEBUG="1").stderr
+
+
+def test_sencores_reaches_the_planning():
+    program = """
+import torch
+from openspyre.compiler import pipeline
+plan, seen = pipeline.run, []
+pipeline.run = lambda ir, machine, **options: (seen.append(machine.cores), plan(ir, machine, **options))[1]
+x = torch.ones(96, 64).to("spyre")
+print((x + x).sum().item(), set(seen))
+"""
+    assert run(program, SENCORES="3").stdout == "12288.0 {3}\n"

@@ -122,7 +122,7 @@ class Importer:
         match value.name:
             case "load" | "index" | "constant" | "convert":
                 inner = value.arguments[0] if value.name == "convert" else value
-                self._emit("identity", dims, (self._operand(inner, dims, done, origin),), target, origin)
+                self._emit("cast", dims, (self._operand(inner, dims, done, origin),), target, origin)
             case row:
                 inputs = tuple(self._operand(argument, dims, done, origin) for argument in value.arguments)
                 self._emit(row, dims, inputs, target, origin)

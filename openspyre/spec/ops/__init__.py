@@ -11,9 +11,7 @@ from openspyre.spec.ops.reduction import REDUCTIONS
 from openspyre.spec.ops.row import Fold, Indexing, Kind, Promotion, Row, Samples, Unit
 from openspyre.spec.ops.rows import ROWS
 
-TABLE: dict[str, Row] = {
-    row.name: row
-    for row in (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED, *ORDERED)
-}
+ALL_ROWS = (*POINTWISE, *REDUCTIONS, *ROWS, *ATTENTION, *CONTRACTIONS, *MOVEMENT, *CREATION, *INDEXED, *ORDERED)
+TABLE: dict[str, Row] = {row.name: row for row in ALL_ROWS}
 
-__all__ = ["TABLE", "Fold", "Indexing", "Kind", "Promotion", "Row", "Samples", "Unit"]
+__all__ = ["ALL_ROWS", "TABLE", "Fold", "Indexing", "Kind", "Promotion", "Row", "Samples", "Unit"]

@@ -47,6 +47,4 @@ CREATION: tuple[Row, ...] = (
          aten=("tril", "tril_", "tril.out")),
     _row("triu", "the upper triangle; `apart` is column - row - diagonal", lambda x, apart: _masked(apart >= 0, x), operands=2,
          aten=("triu", "triu_", "triu.out")),
-    Row("masked_fill", Kind.POINTWISE, "a number where the mask holds", artifact="where3", documented=True, operands=3,
-        aten=("masked_fill",), body=lambda x, mask, value: select(mask, value, x)),
 )  # fmt: skip

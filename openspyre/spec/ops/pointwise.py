@@ -154,7 +154,6 @@ def _integer_only(whole: object, real: str) -> object:
 
 
 ARITHMETIC = (
-    pointwise("identity", "x, converted to the result's type", lambda x: x, documented=True, aten=(), inductor=()),
     pointwise("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
     pointwise("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
     pointwise("add_scaled", "a + alpha * b", lambda a, b, alpha: plus_product(a, alpha, b), operands=2, scalars=("alpha",), aten=("add",), inductor=()),

@@ -6,7 +6,7 @@ from inspect import signature
 
 import pytest
 
-from openspyre.spec.ops import TABLE, Kind, Row
+from openspyre.spec.ops import ALL_ROWS, TABLE, Kind, Row
 from openspyre.spec.ops.expression import Lane, trace
 
 COMPUTED = [row for row in TABLE.values() if row.kind in (Kind.POINTWISE, Kind.REDUCTION)]
@@ -55,3 +55,8 @@ def test_two_rows_of_one_overload_differ_in_what_they_ask_of_its_arguments() -> 
 
 def test_documented_rows_have_a_documented_name() -> None:
     assert not any("openspyre." in row.artifact for row in TABLE.values() if row.documented)
+
+
+def test_no_name_stands_twice() -> None:
+    names = [row.name for row in ALL_ROWS]
+    assert sorted(set(names)) == sorted(names)
