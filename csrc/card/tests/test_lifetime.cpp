@@ -108,6 +108,9 @@ TEST(a_forked_child_gets_a_clear_error_from_every_call) {
            0);
 }
 
+// Not under the address sanitizer: its own allocator's locks do not survive a fork, so the child hangs there, not in
+// ours.
+#ifndef __SANITIZE_ADDRESS__
 TEST(a_fork_while_others_hold_the_locks_does_not_hang_the_child) {
   CHECK_EQ(check::run_in_child([] {
              small_cards();
@@ -136,6 +139,7 @@ TEST(a_fork_while_others_hold_the_locks_does_not_hang_the_child) {
            }),
            0);
 }
+#endif
 
 TEST(a_child_forked_before_first_use_has_cards_of_its_own) {
   CHECK_EQ(check::run_in_child([] {
