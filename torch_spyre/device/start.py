@@ -10,13 +10,14 @@ from openspyre import card
 from openspyre.spec import logs
 from openspyre.spec.environment import Settings
 from torch_spyre import _torch
-from torch_spyre.ops import eager, recurrent
 
 log = logging.getLogger("spyre.device")
 
 
 def configure() -> None:
     """Called by the C++ half when the device is first used."""
+    from torch_spyre.ops import eager, recurrent  # the op table and the compiler: not before somebody computes
+
     settings = Settings.read()
     logs.configure(settings)
     card.configure(settings)
