@@ -162,3 +162,9 @@ def test_a_failure_while_loading_does_not_break_torch():
     program = "import sys; sys.modules['torch_spyre._torch'] = None\nimport torch; print(torch.ones(2).sum().item())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout == "2.0\n" and "openspyre doctor" in done.stderr
+
+
+def test_importing_torch_leaves_op_table_and_compiler_on_the_shelf():
+    program = "import sys, torch; print([m for m in sys.modules if m.startswith(('openspyre.spec.ops', 'openspyre.compiler'))])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[]\n", done.stderr
