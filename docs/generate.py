@@ -5,6 +5,7 @@ A document keeps its own words; only what stands between `<!-- generated: NAME -
 
 import argparse
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -57,8 +58,8 @@ def formats() -> str:
 
 
 def errors() -> str:
-    import torch_spyre.ops.fallbacks
-    import torch_spyre.torch_seams  # noqa: F401 (both define errors of their own)
+    for room in ("openspyre.artifact.directory", "torch_spyre.ops.fallbacks", "torch_spyre.torch_seams"):
+        importlib.import_module(room)  # rooms that define errors of their own
 
     def below(parent: type[SpyreError]) -> Iterable[type[SpyreError]]:
         for child in parent.__subclasses__():
@@ -69,7 +70,11 @@ def errors() -> str:
         ("Error", "Also a", "Meaning"),
         (
             (f"`{error.__module__}.{error.__name__}`", _builtin(error), " ".join((error.__doc__ or "").split()))
-            for error in (SpyreError, *below(SpyreError))
+            # The catalogue in its own order, then the other rooms by name: what was imported first plays no part.
+            for error in sorted(
+                (SpyreError, *below(SpyreError)),
+                key=lambda error: "" if error.__module__ == SpyreError.__module__ else error.__module__,
+            )
             if error.__module__.split(".")[0] in ("openspyre", "torch_spyre")
         ),
     )
