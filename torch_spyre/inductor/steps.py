@@ -108,10 +108,9 @@ class Recorder(DefaultHandler):  # type: ignore[misc, valid-type]
 
 
 def _result_dtype(row: Row, args: tuple[Value, ...]) -> torch.dtype:
-    operands = args[1:] if row.name == "where" else args
-    common = operands[0].dtype
-    for other in operands[1:]:
-        common = torch.promote_types(common, other.dtype)
+    common = torch.bool  # promotes to anything, so a condition among the operands decides nothing
+    for operand in args:
+        common = torch.promote_types(common, operand.dtype)
     if row.promotion in (Promotion.COMPARE, Promotion.BOOL):
         return torch.bool
     if row.promotion is Promotion.INT_TO_FLOAT and not common.is_floating_point:
