@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import itertools
 from typing import Any
 
 import torch
@@ -15,24 +15,29 @@ from torch_spyre.inductor.border import (
     register_device_op_overrides,
     register_interface_for_device,
 )
-from torch_spyre.inductor.wrapper import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
+from torch_spyre.inductor.bundling import bundle
+from torch_spyre.inductor.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
+from torch_spyre.inductor.report import new_report
+from torch_spyre.inductor.source_hash import source_hash
+from torch_spyre.inductor.whole_operators import keep_whole
 
-_PROCESS = secrets.token_hex(16)
+_numbers = itertools.count()
 
 
-class OwnGraphCacheKey(CustomGraphModulePass):  # type: ignore[misc, valid-type]
-    """Imported programs live in this process only, so Inductor's cache on disk must not serve them to another one."""
+class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
+    """Runs at the end of Inductor's passes on the graph, for each graph and subgraph with tensors on the device."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
-        """The graph stays as it is."""
+        bundle(gm, new_report(f"graph{next(_numbers)}"))
 
     def uuid(self) -> Any:
-        return _PROCESS
+        return source_hash()
 
 
 def register() -> None:
     register_interface_for_device(DEVICE_NAME, SpyreInterface)
     register_device_op_overrides(DEVICE_NAME, SpyreOpOverrides())
     register_backend_for_device(
-        DEVICE_NAME, SpyreScheduling, SpyreWrapper, SpyreWrapper, device_custom_pass=OwnGraphCacheKey()
+        DEVICE_NAME, SpyreScheduling, SpyreWrapper, SpyreWrapper, device_custom_pass=BundlePass()
     )
+    keep_whole()

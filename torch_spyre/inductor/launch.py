@@ -1,61 +1,67 @@
-"""Launches of compiled graphs: the imported program is specialised on the layouts of its actual inputs, once per combination."""
+"""Launches of compiled graphs: the imported graph is specialised on sizes and layouts of its actual inputs, once each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
-from openspyre.compiler.ir import Access, Buffer, Op, Program
+from openspyre.compiler.ir import Access, Buffer, Op
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from torch_spyre import _torch
 from torch_spyre.device.layouts import device_tensor_layout
+from torch_spyre.inductor.expand import expand
+from torch_spyre.inductor.graph import Graph, evaluate, from_text
 from torch_spyre.ops.programs import load
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """An imported program and the order of its tensors in a launch."""
+@dataclass(slots=True)
+class OpenGraph:
+    """A graph of generated code and what has been specialised of it."""
 
-    program: Program
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    constants: tuple[int, ...]  # the program's scalars, as 32-bit register contents
+    graph: Graph
+    plans: dict[tuple[object, ...], object] = field(default_factory=dict)
 
 
-_published: list[Published] = []
-_loaded: dict[tuple[object, ...], tuple[int, int]] = {}
+def open_graph(text: str) -> OpenGraph:
+    """Called once per graph when generated code is loaded."""
+    return OpenGraph(from_text(text))
 
 
-def publish(program: Program, inputs: list[str], outputs: list[str], constants: list[float]) -> int:
-    """Keep a program for launches; its number stands in the generated code."""
-    words = tuple(_word(number, scalar.dtype) for number, scalar in zip(constants, program.scalars, strict=True))
-    _published.append(Published(program, tuple(inputs), tuple(outputs), words))
-    return len(_published) - 1
+def launch(opened: OpenGraph, inputs: list[torch.Tensor], symbols: list[int]) -> list[torch.Tensor]:
+    """Run a graph on these tensors, on the current stream; the tensors it makes."""
+    key = (*symbols, *((_torch.layout_of(tensor)[0], tensor.storage_offset()) for tensor in inputs))
+    plan = opened.plans.get(key)
+    if plan is None:
+        plan = opened.plans[key] = specialise(opened.graph, inputs, symbols)
+    program, pool_bytes, words, results = plan
+    outputs = [torch.empty_strided(size, stride, dtype=dtype, device="spyre") for dtype, size, stride in results]
+    _torch.launch_program(program, (*inputs, *outputs), len(inputs), words, pool_bytes)
+    return outputs
 
 
-def launch(number: int, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
-    """Run a program on these tensors, on the current stream."""
-    published = _published[number]
-    tensors = (*inputs, *outputs)
-    key = (number, *((_torch.layout_of(tensor)[0], tensor.storage_offset()) for tensor in tensors))
-    if key not in _loaded:
-        _loaded[key] = load(
-            specialise(published, dict(zip((*published.inputs, *published.outputs), tensors, strict=True)))
-        )
-    program, pool_bytes = _loaded[key]
-    _torch.launch_program(program, tensors, len(inputs), published.constants, pool_bytes)
-
-
-def specialise(published: Published, tensors: dict[str, torch.Tensor]) -> Program:
-    """The program with the layouts and offsets of the tensors it is launched on; arguments come first, in launch order."""
-    order = (*published.inputs, *published.outputs)
-    given = {name: _buffer(published.program.buffer(name), tensors[name]) for name in order}
-    rest = tuple(buffer for buffer in published.program.buffers if buffer.name not in given)
-    offsets = {name: tensor.storage_offset() for name, tensor in tensors.items()}
-    ops = tuple(_shift(op, offsets) for op in published.program.ops)
-    return replace(published.program, buffers=(*given.values(), *rest), ops=ops)
+def specialise(graph: Graph, inputs: list[torch.Tensor], symbols: list[int]):
+    """The program of a graph on the layouts and offsets of the tensors it is launched on."""
+    known = dict(zip(graph.symbols, symbols, strict=True))
+    expanded = expand(graph, known, inputs[0].device)
+    program = expanded.program
+    names = [graph.values[number].buffer for number in graph.inputs]
+    given = {name: _buffer(program.buffer(name), tensor) for name, tensor in zip(names, inputs, strict=True)}
+    shifts = {
+        name: tensor.storage_offset() - evaluate(graph.values[number].offset, known)
+        for name, number, tensor in zip(names, graph.inputs, inputs, strict=True)
+    }
+    buffers = tuple(given.get(buffer.name, buffer) for buffer in program.buffers)
+    program = replace(program, buffers=buffers, ops=tuple(_shift(op, shifts) for op in program.ops))
+    outs = [graph.values[number] for number in graph.outputs]
+    results = [
+        (getattr(torch, o.dtype), [evaluate(n, known) for n in o.size], [evaluate(n, known) for n in o.stride])
+        for o in outs
+    ]
+    number, pool_bytes = load(program)
+    words = [_word(value, scalar.dtype) for value, scalar in zip(expanded.numbers, program.scalars, strict=True)]
+    return number, pool_bytes, words, results
 
 
 def _buffer(buffer: Buffer, tensor: torch.Tensor) -> Buffer:
@@ -64,10 +70,10 @@ def _buffer(buffer: Buffer, tensor: torch.Tensor) -> Buffer:
     return Buffer(buffer.name, record["dtype"], size, stride, buffer.role, device_tensor_layout(tensor))
 
 
-def _shift(op: Op, offsets: dict[str, int]) -> Op:
+def _shift(op: Op, shifts: dict[str, int]) -> Op:
     def moved(operand: object) -> object:
-        if isinstance(operand, Access) and operand.buffer in offsets:
-            return replace(operand, offset=operand.offset + offsets[operand.buffer])
+        if isinstance(operand, Access) and shifts.get(operand.buffer):
+            return replace(operand, offset=operand.offset + shifts[operand.buffer])
         return operand
 
     return replace(op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs)))  # type: ignore[arg-type]
@@ -86,6 +92,3 @@ def _word(number: float, dtype: str) -> int:
 def get_raw_stream(device: int) -> int:
     """The stream generated code runs on; launches find it by themselves."""
     return torch.spyre.current_stream(device).stream_id
-
-
-__all__ = ["Published", "get_raw_stream", "launch", "publish", "specialise"]

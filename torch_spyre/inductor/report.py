@@ -1,4 +1,4 @@
-"""What became of the last graphs: bundles, ops, and what could not be imported, with the reason."""
+"""What became of the last graphs: bundles, calls, and what could not be imported, with the reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from openspyre.compiler.ir import Program
+from torch_spyre.inductor.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A node that runs outside the bundles, as eager runs it."""
+
+    operator: str
+    reason: str
+    origin: str
 
 
 @dataclass(slots=True)
@@ -14,31 +23,27 @@ class GraphReport:
     """One compiled graph."""
 
     graph: str
-    bundles: list[tuple[int, int]] = field(default_factory=list)  # number, ops
-    fallbacks: list[tuple[str, str]] = field(default_factory=list)  # operation, reason
+    bundles: list[tuple[str, int]] = field(default_factory=list)  # key, calls
+    fallbacks: list[LeftOut] = field(default_factory=list)
 
-    def bundle(self, program: Program, number: int) -> None:
-        self.bundles.append((number, len(program.ops)))
+    def bundle(self, key: str, graph: Graph) -> None:
+        self.bundles.append((key, len(graph.calls)))
 
-    def left_out(self, operation: Any, reason: str) -> None:
-        self.fallbacks.append((operation.get_operation_name(), reason))
-
-    def reasons(self) -> str:
-        return "; ".join(f"{name}: {reason}" for name, reason in self.fallbacks) or "no reason recorded"
-
-
-_reports: deque[tuple[int, GraphReport]] = deque(maxlen=64)
+    def left_out(self, operator: str, reason: str, node: Any) -> None:
+        lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+        origin = next((line for line in reversed(lines) if line.startswith("File ")), "")
+        self.fallbacks.append(LeftOut(operator, reason, origin))
 
 
-def current_report(graph: Any) -> GraphReport:
-    """The report of a graph being compiled."""
-    for identity, report in _reports:
-        if identity == id(graph):
-            return report
-    _reports.append((id(graph), GraphReport(graph.name or f"graph {len(_reports)}")))
-    return _reports[-1][1]
+_reports: deque[GraphReport] = deque(maxlen=64)
+
+
+def new_report(name: str) -> GraphReport:
+    """The report of a graph that is about to be compiled."""
+    _reports.append(GraphReport(name))
+    return _reports[-1]
 
 
 def compile_report() -> list[GraphReport]:
     """The last graphs, oldest first."""
-    return [report for _, report in _reports]
+    return list(_reports)

@@ -32,6 +32,16 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
+class BufferFacts:
+    """The buffer behind a tensor: its own dtype, size and strides, and its layout where that is known already."""
+
+    dtype: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    layout: SpyreTensorLayout | None
+
+
+@dataclass(frozen=True, slots=True)
 class Binding:
     """An overload and the rows that may serve it, tried in order."""
 
@@ -108,15 +118,34 @@ class Call:
         empty = all(outcome.numel() == 0 for outcome in self.outcomes)
         return CallPlan(0, (), (), (), self.results) if empty else None
 
-    def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout:
+    def facts(self, tensor: torch.Tensor) -> BufferFacts:
+        """What is known of the buffer a tensor of the call lies in."""
+        record = _torch.buffer_of(tensor)
+        size, stride = tuple(record["host_size"]), tuple(record["host_stride"])
+        return BufferFacts(record["dtype"], size, stride, device_tensor_layout(tensor))
+
+    def finish(self, builder: ProgramBuilder) -> CallPlan:
+        """The plan of a program that has been built: compiled and loaded."""
+        name = builder.ops[-1].row
+        program, pool_bytes = load(
+            Program(name, tuple(builder.buffers), tuple(builder.ops), tuple(builder.scalar_operands))
+        )
+        return CallPlan(
+            program,
+            tuple(builder.symbols),
+            tuple(builder.offsets),
+            tuple(builder.scalars),
+            self.results,
+            pool_bytes=pool_bytes,
+        )
+
+    def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:
         """The first dense input of the same shape and stick size gives its layout, else the default for the result's strides."""
         wanted = get_device_dtype(outcome.dtype)
         for tensor in self.tensors:
-            layout, record = device_tensor_layout(tensor), _torch.buffer_of(tensor)
-            whole = (tuple(record["host_size"]), tuple(record["host_stride"])) == (
-                tuple(outcome.shape),
-                outcome.stride(),
-            )
+            facts = self.facts(tensor)
+            layout = facts.layout
+            whole = (facts.size, facts.stride) == (tuple(outcome.shape), outcome.stride())
             fits = (
                 layout is not None and layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick
             )
@@ -173,24 +202,12 @@ class ProgramBuilder:
         self.ops.append(op)
 
     def plan(self) -> CallPlan:
-        name = self.ops[-1].row
-        program, pool_bytes = load(Program(name, tuple(self.buffers), tuple(self.ops), tuple(self.scalar_operands)))
-        return CallPlan(
-            program,
-            tuple(self.symbols),
-            tuple(self.offsets),
-            tuple(self.scalars),
-            self.call.results,
-            pool_bytes=pool_bytes,
-        )
+        return self.call.finish(self)
 
     def _buffer(self, tensor: torch.Tensor, role: Role) -> str:
-        record = _torch.buffer_of(tensor)
+        facts = self.call.facts(tensor)
         name = f"{'out' if role is Role.UPDATE else 'arg'}{len(self.buffers)}"
-        layout = device_tensor_layout(tensor)
-        self.buffers.append(
-            Buffer(name, record["dtype"], tuple(record["host_size"]), tuple(record["host_stride"]), role, layout)
-        )
+        self.buffers.append(Buffer(name, facts.dtype, facts.size, facts.stride, role, facts.layout))
         self.symbols.append(self.call.place(tensor))
         self.offsets.append(tensor.storage_offset())
         return name

@@ -110,6 +110,11 @@ def compile_call(operator: str, values: list[Any]) -> CallPlan | None:
         return None  # torch cannot tell the result's shape from the operands' shapes alone (a boolean index)
 
 
+def binding_of(target: str) -> tuple[Binding, Lowering] | None:
+    """What serves an overload written as in graphs, "aten.add.Tensor"."""
+    return _bindings.get(target.removeprefix("aten.").removesuffix(".default"))
+
+
 def counts() -> dict[str, int]:
     """Launches, compilations, and programs kept."""
     launches, compilations, programs = _torch.eager_counts()

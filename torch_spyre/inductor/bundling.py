@@ -1,0 +1,225 @@
+"""Our pass on Inductor's graph: nodes that eager serves natively are gathered into bundles, each one node of the graph.
+
+A node that no lowering takes stays where it is and runs as eager runs it. Bundles and such nodes come in levels: a bundle holds
+all nodes of its level that the graph's order allows, so that only what is left out cuts a graph into several launches.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+
+import torch
+
+from torch_spyre.inductor.border import OrderedSet
+from torch_spyre.inductor.expand import add_call
+from torch_spyre.inductor.fx_reader import (
+    Reader,
+    fake_tensors,
+    is_on_card,
+    is_view,
+    mutates,
+    storage_of,
+)
+from torch_spyre.inductor.graph import Graph, GraphCall
+from torch_spyre.inductor.kernel import launch_bundle
+from torch_spyre.inductor.library import keep
+from torch_spyre.inductor.report import GraphReport
+from torch_spyre.inductor.splicing import NotImportable, Splicer
+
+Node = torch.fx.Node
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What becomes of the nodes: `level` of every node, `taken` those that go into the bundle of their level."""
+
+    level: dict[Node, int] = field(default_factory=dict)
+    taken: dict[Node, GraphCall] = field(default_factory=dict)
+    owner: dict[int, Node] = field(default_factory=dict)  # storage -> the node that made it
+    after: dict[Node, list[Node]] = field(default_factory=dict)  # order that writes in place ask for, beyond uses
+    launch_of: dict[Node, Node] = field(default_factory=dict)  # node that was taken -> the node of its bundle
+
+
+def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
+    """Rewrite a graph in place."""
+    graph = module.graph
+    plan = _plan(graph, report)
+    nodes = list(graph.nodes)
+    for level in sorted({plan.level[node] for node in plan.taken}):
+        members = [node for node in nodes if node in plan.taken and plan.level[node] == level]
+        _replace(graph, members, plan, report)
+    for node in reversed(nodes):
+        if not node.users and (node in plan.taken or _passes_on(node)):
+            graph.erase_node(node)
+    _in_order(graph, plan)
+    module.recompile()
+
+
+# --- what goes where -----------------------------------------------------------------------------------------------------
+
+
+def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
+    plan = _Plan()
+    touched: dict[int, list[Node]] = {}  # storage -> nodes that read or wrote it, in order
+    changed: dict[int, Node] = {}  # storage -> the last node that wrote it in place
+    for node in graph.nodes:
+        storages = {storage_of(t) for source in node.all_input_nodes for t in fake_tensors(source)}
+        after = [changed[s] for s in storages if s in changed]
+        written = {storage_of(tensor) for tensor in fake_tensors(node.args[0])} if mutates(node) else set()
+        after += [reader for s in written for reader in touched.get(s, ())]
+        if after:
+            plan.after[node] = after
+        call = _try(node, report)
+        if call is not None:
+            plan.taken[node] = call
+        plan.level[node] = max(
+            (_level_after(plan, node, earlier) for earlier in (*node.all_input_nodes, *after)), default=0
+        )
+        for storage in storages:
+            touched.setdefault(storage, []).append(node)
+        changed |= dict.fromkeys(written, node)
+        for tensor in fake_tensors(node):
+            plan.owner.setdefault(storage_of(tensor), node)
+    return plan
+
+
+def _level_after(plan: _Plan, node: Node, earlier: Node) -> int:
+    """Bundles of a level run before the nodes left out at that level; a bundle that needs those is one level up."""
+    left_out = earlier not in plan.taken and earlier.op == "call_function" and not _passes_on(earlier)
+    return plan.level[earlier] + (1 if left_out and (node in plan.taken or _passes_on(node)) else 0)
+
+
+def _passes_on(node: Node) -> bool:
+    return is_view(node) or node.target is operator.getitem
+
+
+def _try(node: Node, report: GraphReport) -> GraphCall | None:
+    """The node as a call, if a lowering takes it; else it is left to eager, with the reason in the report."""
+    if node.op != "call_function" or not is_on_card(node) or _passes_on(node):
+        return None
+    try:
+        reader = Reader()
+        call = reader.call(node)
+        hints = {symbol: _hint(node, symbol) for symbol in reader.symbols}
+        splicer = Splicer(fake_tensors(node)[0].device)
+        add_call(splicer, call, [splicer.tensor(value, hints) for value in reader.values], hints)
+    except NotImportable as reason:
+        node.meta["should_fallback"] = True  # Inductor must not lower it into loops of its own
+        report.left_out(str(node.target), str(reason), node)
+        return None
+    return call
+
+
+def _hint(node: Node, symbol: str) -> int:
+    """A number to try a call with where the graph has a symbol."""
+    for source in (node, *node.all_input_nodes):
+        for tensor in fake_tensors(source):
+            for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()):
+                if isinstance(number, torch.SymInt) and str(number.node.expr) == symbol and number.node.has_hint():
+                    return int(number.node.hint)
+    return 8
+
+
+# --- one bundle ----------------------------------------------------------------------------------------------------------
+
+
+def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: GraphReport) -> None:
+    inside = set(members)
+    reader = Reader()
+    calls = tuple(reader.call(node) for node in members)
+    made = {storage_of(tensor) for node in members if not mutates(node) for tensor in fake_tensors(node)}
+    sources: OrderedSet[Node] = OrderedSet()
+    for node in members:
+        for source in node.all_input_nodes:
+            for tensor in fake_tensors(source):
+                if storage_of(tensor) not in made:
+                    sources.add(_whole(plan.owner[storage_of(tensor)], source))
+    updated = {storage_of(fake_tensors(node.args[0])[0]) for node in members if mutates(node)}
+    results = [node for node in members if not mutates(node) and _read_outside(node, inside)]
+    parts = [part for node in results for part in _parts(node, inside)]
+    inputs = tuple(reader.value(fake_tensors(node)[0], node.name) for node in sources)
+    outputs = tuple(reader.value(fake, name) for _, fake, name in parts)
+    imported = Graph(
+        name=report.graph,
+        symbols=tuple(sorted(reader.symbols)),
+        values=tuple(reader.values),
+        calls=calls,
+        inputs=inputs,
+        updated=tuple(number for number, node in zip(inputs, sources, strict=True)
+                      if storage_of(fake_tensors(node)[0]) in updated),
+        outputs=outputs,
+    )  # fmt: skip
+    key = keep(imported)
+    report.bundle(key, imported)
+    with graph.inserting_before(members[-1]):
+        symbols = [_symbol(graph, symbol, members[-1]) for symbol in imported.symbols]
+        places = [place for place, number in enumerate(inputs) if number in imported.updated]
+        launch = graph.call_function(launch_bundle, (key, list(sources), places, symbols))
+        launch.meta["val"] = tuple(fake for _, fake, _ in parts)
+        plan.launch_of |= dict.fromkeys(members, launch)
+        launch.meta["stack_trace"] = members[-1].meta.get("stack_trace")
+        for place, (node, fake, _) in enumerate(parts):
+            part = graph.call_function(operator.getitem, (launch, place))
+            part.meta["val"] = fake
+            node.replace_all_uses_with(part, delete_user_cb=lambda user: user not in inside)
+    for node in members:
+        if mutates(node):
+            node.replace_all_uses_with(node.args[0])
+
+
+def _whole(owner: Node, source: Node) -> Node:
+    """The node to pass for a storage: its owner, or, where that returned several tensors, the one that was read."""
+    return owner if isinstance(owner.meta.get("val"), torch.Tensor) else source
+
+
+def _read_outside(node: Node, inside: set[Node]) -> bool:
+    """Whether a node's storage is needed by anything but the bundle, perhaps through views."""
+    return any(user not in inside and (not _passes_on(user) or _read_outside(user, inside)) for user in node.users)
+
+
+def _parts(node: Node, inside: set[Node]) -> list[tuple[Node, torch.Tensor, str]]:
+    """(node to replace, its tensor, name of its buffer) per tensor that is needed outside."""
+    value = node.meta["val"]
+    if isinstance(value, torch.Tensor):
+        return [(node, value, node.name)]
+    picks = [user for user in node.users if user.target is operator.getitem and _read_outside(user, inside)]
+    return [(pick, value[pick.args[1]], f"{node.name}.{pick.args[1]}") for pick in picks]
+
+
+def _symbol(graph: torch.fx.Graph, symbol: str, before: Node) -> Node:
+    """A node whose value is the symbol."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and str(value.node.expr) == symbol:
+            return node
+    for node in graph.find_nodes(op="placeholder"):
+        for tensor in fake_tensors(node):
+            for dim, extent in enumerate(tensor.shape):
+                if isinstance(extent, torch.SymInt) and str(extent.node.expr) == symbol:
+                    size = graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
+                    size.meta["val"] = extent
+                    return size
+    raise NotImportable(f"no input of the graph has the size {symbol}")
+
+
+def _in_order(graph: torch.fx.Graph, plan: _Plan) -> None:
+    """Definitions before uses again, reads before the writes in place that follow them; otherwise as before."""
+    earlier: dict[Node, set[Node]] = {node: set(node.all_input_nodes) for node in graph.nodes}
+    for node, others in plan.after.items():
+        behind = plan.launch_of.get(node, node)
+        known = {plan.launch_of.get(other, other) for other in others}
+        earlier.get(behind, set()).update(other for other in known if other in earlier and other is not behind)
+    placed: set[Node] = set()
+    pending: list[Node] = list(graph.nodes)
+    previous = graph._root
+    while pending:
+        waiting = []
+        for node in pending:
+            if earlier[node] <= placed and (node.op != "output" or not waiting):
+                placed.add(node)
+                previous.append(node)
+                previous = node
+            else:
+                waiting.append(node)
+        pending = waiting

@@ -1,0 +1,132 @@
+"""Reads nodes of Inductor's graphs: which are views, what a node computes, and how its tensors lie in their storages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.inductor.border import OpOverload, PythonPrinter
+from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Ref, Value
+from torch_spyre.inductor.splicing import NotImportable
+from torch_spyre.ops.calls import dtype_name
+
+Node = torch.fx.Node
+_printer = PythonPrinter()
+
+
+def fake_tensors(node: Node) -> list[torch.Tensor]:
+    """The tensors a node returns, as the graph describes them."""
+    value = node.meta.get("val")
+    found = value if isinstance(value, (tuple, list)) else [value]
+    return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def is_on_card(node: Node) -> bool:
+    tensors = fake_tensors(node)
+    return bool(tensors) and all(tensor.device.type == DEVICE_NAME for tensor in tensors)
+
+
+def is_view(node: Node) -> bool:
+    """Whether all a node returns lies in storages of its arguments, and it writes nothing."""
+    if node.op != "call_function" or mutates(node):
+        return False
+    given = {storage_of(tensor) for argument in node.all_input_nodes for tensor in fake_tensors(argument)}
+    made = fake_tensors(node)
+    return bool(made) and all(storage_of(tensor) in given for tensor in made)
+
+
+def mutates(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+
+def origin_of(node: Node) -> str:
+    """The model's line that made a node."""
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+    return next((line for line in reversed(lines) if line.startswith("File ")), "")
+
+
+class Reader:
+    """Describes nodes as values and calls; `values` is shared by all calls of one bundle."""
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+        self.symbols: set[str] = set()
+        self._numbers: dict[Value, int] = {}
+        self._buffers: dict[int, str] = {}
+
+    def value(self, tensor: torch.Tensor, owner: str) -> int:
+        """The number of a tensor's value; `owner` names its buffer if it is new."""
+        buffer = self._buffers.setdefault(storage_of(tensor), owner)
+        size = tuple(self.extent(n) for n in tensor.shape)
+        stride = tuple(self.extent(n) for n in tensor.stride())
+        described = Value(buffer, dtype_name(tensor.dtype), size, stride, self.extent(tensor.storage_offset()))
+        if described not in self._numbers:
+            self._numbers[described] = len(self.values)
+            self.values.append(described)
+        return self._numbers[described]
+
+    def extent(self, number: Any) -> Extent:
+        if isinstance(number, int):
+            return number
+        expression = number.node.expr
+        if expression.is_Integer:
+            return int(expression)
+        self.symbols |= {str(symbol) for symbol in expression.free_symbols}
+        return str(_printer.doprint(expression))
+
+    def call(self, node: Node) -> GraphCall:
+        """A node as a call, its results being new values."""
+        if not isinstance(node.target, OpOverload):
+            raise NotImportable(f"{node.target} is no operator of torch's")
+        schema = node.target._schema
+        given = dict(node.kwargs)
+        for argument, value in zip(schema.arguments, node.args):  # noqa: B905 (defaults follow)
+            given[argument.name] = value
+        arguments = tuple(self.argument(given.get(a.name, a.default_value)) for a in schema.arguments)
+        return GraphCall(str(node.target), arguments, self._results(node), origin_of(node))
+
+    def _results(self, node: Node) -> tuple[int, ...]:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return (self.value(value, node.name),)
+        read = {user.args[1] for user in node.users}
+        return tuple(
+            self.value(tensor, f"{node.name}.{place}") if isinstance(tensor, torch.Tensor) and place in read else -1
+            for place, tensor in enumerate(value)
+        )
+
+    def argument(self, given: Any) -> Argument:
+        match given:
+            case Node():
+                return self._from_node(given)
+            case list() | tuple():
+                return tuple(self.argument(item) for item in given)
+            case torch.dtype() | torch.layout() | torch.memory_format():
+                return Named(type(given).__name__, str(given).removeprefix("torch."))
+            case torch.device():
+                return Named("device", str(given))
+            case torch.SymInt():
+                return self._number(given)
+            case None | bool() | int() | float() | str():
+                return given
+        raise NotImportable(f"an argument of type {type(given).__name__}")
+
+    def _from_node(self, node: Node) -> Argument:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            if value.device.type != DEVICE_NAME:
+                raise NotImportable(f"it reads a tensor on {value.device}")
+            return Ref(self.value(value, node.name))
+        if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
+            return self._number(value)
+        raise NotImportable(f"it reads a {type(value).__name__} that only the launch knows")
+
+    def _number(self, value: Any) -> Argument:
+        extent = self.extent(value)
+        return extent if isinstance(extent, int) else Expression(extent)

@@ -1,0 +1,178 @@
+"""The imported form of a graph: a list of aten calls on tensors, free of layouts, and its text.
+
+A value is a tensor as its caller sees it: size, strides and offset inside a buffer, so that views are values and never calls.
+Sizes may be expressions in the graph's symbols; binding the symbols gives numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Extent = int | str  # a number, or an expression in the graph's symbols
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor: elements of `buffer` at offset + sum(stride * index)."""
+
+    buffer: str
+    dtype: str
+    size: tuple[Extent, ...]
+    stride: tuple[Extent, ...]
+    offset: Extent = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An argument that is value number `value` of the graph."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An argument that is a whole number computed from the graph's symbols."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An argument that is one of torch's own objects: a dtype, a memory format, a layout, a device."""
+
+    kind: str
+    name: str
+
+
+Argument = Ref | Expression | Named | None | bool | int | float | str | tuple["Argument", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """One aten call, arguments in the order of its schema. `results` are value numbers, -1 for those nobody reads."""
+
+    target: str
+    arguments: tuple[Argument, ...]
+    results: tuple[int, ...]
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """What one launch computes. `inputs` and `outputs` are value numbers; `updated` are the inputs written in place."""
+
+    name: str
+    symbols: tuple[str, ...]
+    values: tuple[Value, ...]
+    calls: tuple[GraphCall, ...]
+    inputs: tuple[int, ...]
+    updated: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def key_of(graph: Graph) -> str:
+    """The graph's name in caches: equal graphs have equal keys."""
+    return hashlib.sha256(to_text(graph).encode()).hexdigest()
+
+
+# --- numbers from symbols ------------------------------------------------------------------------------------------------
+
+_OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min, "abs": abs}
+
+
+def evaluate(extent: Extent, symbols: Mapping[str, int]) -> int:
+    """The number an extent stands for. Text is never executed: only arithmetic on known names is understood."""
+    return extent if isinstance(extent, int) else _walk(ast.parse(extent, mode="eval").body, symbols, extent)
+
+
+def _walk(node: ast.AST, symbols: Mapping[str, int], text: str) -> int:
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name) if name in symbols:
+            return symbols[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_walk(left, symbols, text), _walk(right, symbols, text))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_walk(operand, symbols, text))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_walk(argument, symbols, text) for argument in args))
+    raise ValueError(f"{text!r} is no arithmetic on the symbols {', '.join(symbols) or '(none)'}")
+
+
+# --- text ----------------------------------------------------------------------------------------------------------------
+
+
+def to_text(graph: Graph) -> str:
+    values = [[v.buffer, v.dtype, list(v.size), list(v.stride), v.offset] for v in graph.values]
+    calls = [[c.target, [_plain(a) for a in c.arguments], list(c.results), c.origin] for c in graph.calls]
+    lines = [
+        f'{{"name": {json.dumps(graph.name)}, "symbols": {json.dumps(list(graph.symbols))},',
+        f'"inputs": {list(graph.inputs)}, "updated": {list(graph.updated)}, "outputs": {list(graph.outputs)},',
+        '"values": [\n' + ",\n".join(map(json.dumps, values)) + "],",
+        '"calls": [\n' + ",\n".join(map(json.dumps, calls)) + "]}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def from_text(text: str) -> Graph:
+    data = json.loads(text)
+    return Graph(
+        name=data["name"],
+        symbols=tuple(data["symbols"]),
+        values=tuple(Value(b, dtype, tuple(size), tuple(stride), at) for b, dtype, size, stride, at in data["values"]),
+        calls=tuple(
+            GraphCall(target, tuple(map(_argument, arguments)), tuple(results), origin)
+            for target, arguments, results, origin in data["calls"]
+        ),
+        inputs=tuple(data["inputs"]),
+        updated=tuple(data["updated"]),
+        outputs=tuple(data["outputs"]),
+    )
+
+
+def _plain(argument: Argument) -> Any:
+    match argument:
+        case Ref(value=value):
+            return {"value": value}
+        case Expression(text=text):
+            return {"expression": text}
+        case Named(kind=kind, name=name):
+            return {"kind": kind, "name": name}
+        case tuple():
+            return [_plain(item) for item in argument]
+        case float():
+            return {"float": argument.hex()}
+    return argument
+
+
+def _argument(plain: Any) -> Argument:
+    match plain:
+        case {"value": int(value)}:
+            return Ref(value)
+        case {"expression": str(text)}:
+            return Expression(text)
+        case {"kind": str(kind), "name": str(name)}:
+            return Named(kind, name)
+        case {"float": str(text)}:
+            return float.fromhex(text)
+        case list():
+            return tuple(map(_argument, plain))
+        case None | bool() | int() | str():
+            return plain
+    raise ValueError(f"{plain!r} is no argument of a graph")

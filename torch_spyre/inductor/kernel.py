@@ -1,0 +1,169 @@
+"""A bundle inside Inductor: one extern kernel whose generated code is one launch, and the wrapper and scheduler around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_spyre.inductor.border import (
+    BackendFeature,
+    BaseScheduling,
+    DeviceOpOverrides,
+    OrderedSet,
+    PythonWrapperCodegen,
+    SubgraphPythonWrapperCodegen,
+    V,
+    has_side_effect,
+    ir,
+)
+from torch_spyre.inductor.graph import to_text
+from torch_spyre.inductor.library import find
+
+
+class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
+    """One launch: tensors and symbols in, the tensors it makes out; inputs it updates are written in place."""
+
+    def __init__(
+        self, key: str, inputs: list[Any], updated: list[int], symbols: list[Any], device: torch.device
+    ) -> None:
+        super().__init__(None, ir.MultiOutputLayout(device=device), inputs)
+        self.key, self.symbols = key, symbols
+        self.name = V.graph.register_buffer(self)
+        V.graph.register_operation(self)
+        self.mutation_outputs = [
+            ir.MutationOutput(ir.NoneLayout(device=device), self.inputs[place], self) for place in updated
+        ]
+        self.updated_names = [self.inputs[place].get_name() for place in updated]
+
+    def get_mutation_names(self) -> list[str]:
+        return self.updated_names
+
+    def should_allocate(self) -> bool:
+        return False
+
+    def has_side_effects(self) -> bool:
+        return bool(self.updated_names)
+
+    def get_unbacked_symbol_defs(self) -> Any:
+        return OrderedSet()
+
+    def get_free_symbol_uses(self, unbacked_only: bool = False) -> Any:
+        found = super().get_free_symbol_uses(unbacked_only)
+        for symbol in self.symbols:
+            found |= ir.get_free_symbols(symbol, unbacked_only)
+        return found
+
+    def codegen(self, wrapper: Any) -> None:
+        graph = spyre_wrapper(wrapper).graph_variable(self.key)
+        inputs = ", ".join(buffer.codegen_reference() for buffer in self.inputs)
+        symbols = ", ".join(V.graph.wrapper_code.codegen_python_sizevar(symbol) for symbol in self.symbols)
+        wrapper.writeline(f"{self.get_name()} = spyre_launch({graph}, [{inputs}], [{symbols}])")
+
+
+def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list[Any]) -> list[Any]:
+    """The lowering of a bundle's node: an extern kernel and a box per tensor it makes."""
+    tensors = V.current_node.meta["val"]
+    realized = [ir.ExternKernel.realize_input(box) for box in inputs]
+    device = realized[0].get_device() if realized else tensors[0].device
+    wanted = [symbol if isinstance(symbol, int) else _expression(symbol) for symbol in symbols]
+    kernel = BundleKernel(key, realized, updated, wanted, device)
+    return [
+        ir.TensorBox.create(ir.MultiOutput(_layout(tensor), kernel, [(list, place)]))
+        for place, tensor in enumerate(tensors)
+    ]
+
+
+launch_bundle._inductor_lowering_function = True  # type: ignore[attr-defined]
+has_side_effect(launch_bundle)
+
+
+def _expression(symbol: Any) -> Any:
+    return symbol.node.expr if isinstance(symbol, torch.SymInt) else symbol
+
+
+def _layout(tensor: torch.Tensor) -> Any:
+    sizes = [_expression(n) for n in tensor.shape]
+    return ir.FixedLayout(tensor.device, tensor.dtype, sizes, [_expression(n) for n in tensor.stride()])
+
+
+class SpyreWrapper(PythonWrapperCodegen):  # type: ignore[misc, valid-type]
+    """Generated code carries the text of its graphs and calls `spyre_launch` once per bundle."""
+
+    @staticmethod
+    def create(is_subgraph: bool, subgraph_name: Any, parent_wrapper: Any, partition_signatures: Any = None) -> Any:
+        if is_subgraph:
+            return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
+        return SpyreWrapper()
+
+    def __init__(self) -> None:
+        self.graph_variables: dict[str, str] = {}
+        super().__init__()
+
+    def write_header(self) -> None:
+        super().write_header()
+        self.header.writeline(
+            "from torch_spyre.inductor.launch import launch as spyre_launch, open_graph as spyre_graph"
+        )
+
+    def graph_variable(self, key: str) -> str:
+        """The name under which generated code knows a graph; equal graphs share it."""
+        if key not in self.graph_variables:
+            name = self.graph_variables[key] = f"spyre_graph_{len(self.graph_variables)}"
+            self.header.writeline(f"{name} = spyre_graph({to_text(find(key))!r})")
+        return self.graph_variables[key]
+
+
+def spyre_wrapper(wrapper: Any) -> SpyreWrapper:
+    """The outermost wrapper, whose header all subgraphs share."""
+    while getattr(wrapper, "parent_wrapper", None) is not None:
+        wrapper = wrapper.parent_wrapper
+    return wrapper
+
+
+class SpyreScheduling(BaseScheduling):  # type: ignore[misc, valid-type]
+    """Sees only externs: there is nothing to fuse and nothing to generate."""
+
+    def get_backend_features(self, device: torch.device) -> Any:
+        return OrderedSet([BackendFeature.REDUCE_TO_SINGLE_ELEMENT])
+
+    def can_fuse_vertical(self, node1: Any, node2: Any) -> bool:
+        return False
+
+    def can_fuse_horizontal(self, node1: Any, node2: Any) -> bool:
+        return False
+
+    def group_fn(self, sizes: Any) -> Any:
+        return tuple(tuple(map(V.graph.sizevars.simplify, s)) for s in sizes)
+
+    def flush(self) -> None:
+        """Nothing is pending between nodes."""
+
+    def codegen_sync(self) -> None:
+        """Launches are asynchronous; nothing waits."""
+
+    def ready_to_flush(self) -> bool:
+        return False
+
+    def codegen_node(self, node: Any) -> None:
+        names = ", ".join(inner.get_name() for inner in node.get_nodes())
+        raise NotImplementedError(
+            f"Inductor made loops of its own for {names} on spyre; every operator should be a bundle or a call: "
+            "please report the model's line, and run this part outside torch.compile"
+        )
+
+
+class SpyreOpOverrides(DeviceOpOverrides):  # type: ignore[misc, valid-type]
+    """Text that generated wrappers use around the device."""
+
+    def import_get_raw_stream_as(self, name: str) -> str:
+        return f"from torch_spyre.inductor.launch import get_raw_stream as {name}"
+
+    def set_device(self, device_idx: int) -> str:
+        return f"torch.spyre.set_device({device_idx})"
+
+    def synchronize(self) -> str:
+        return "torch.spyre.synchronize()"
+
+    def device_guard(self, device_idx: int) -> str:
+        return f"torch.spyre.device({device_idx})"

@@ -1,0 +1,156 @@
+"""Calls that graphs have and eager has not: each is spelled with calls that eager has, and with copies between views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_spyre.inductor.splicing import Splicer
+from torch_spyre.inductor.stand_in import StandIn
+
+Spelling = Callable[[Splicer, list[Any], StandIn], None]
+
+
+def _copied(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    """clone, _to_copy, convert_element_type: the first argument, as the result wants it."""
+    splicer.move(arguments[0], out)
+
+
+def _copy_into(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    """copy: the second argument in the shape of the first."""
+    splicer.move(arguments[1], out)
+
+
+def _copy_in_place(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    splicer.move(arguments[1], arguments[0])
+
+
+def _filled(place: int) -> Spelling:
+    def fill(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+        value = arguments[place]
+        overload = "aten.fill_.Tensor" if isinstance(value, torch.Tensor) else "aten.fill_.Scalar"
+        splicer.run(overload, [out, value], [out])
+
+    return fill
+
+
+def _filled_with(number: int) -> Spelling:
+    return lambda splicer, arguments, out: splicer.run("aten.fill_.Scalar", [out, number], [out])
+
+
+def _left_as_it_is(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    """empty: whatever lies there."""
+
+
+def _arange(start: int | None, end: int, step: int | None) -> Spelling:
+    def arange(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+        first = 0 if start is None else arguments[start]
+        by = 1 if step is None else arguments[step]
+        splicer.run("aten.arange.start_out", [first, arguments[end], by, out], [out])
+
+    return arange
+
+
+def _iota(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    length, start, step = arguments[:3]
+    splicer.run("aten.arange.start_out", [start, start + length * step, step, out], [out])
+
+
+def _scattered(view: Callable[..., Any]) -> Spelling:
+    """x with one of its views overwritten."""
+
+    def scatter(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+        splicer.move(arguments[0], out)
+        splicer.move(arguments[1], view(out, *arguments[2:]))
+
+    return scatter
+
+
+def _changed_in_place(target: str) -> Spelling:
+    """A functional call by way of its in-place one on a copy."""
+
+    def changed(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+        splicer.move(arguments[0], out)
+        splicer.run(target, [out, *arguments[1:]], [out])
+
+    return changed
+
+
+def _padded(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    x, pads, value = arguments
+    splicer.run("aten.fill_.Scalar", [out, value], [out])
+    inner = out
+    for pair in range(len(pads) // 2):
+        dim, before, after = x.dim() - 1 - pair, pads[2 * pair], pads[2 * pair + 1]
+        x = x.narrow(dim, max(-before, 0), x.shape[dim] - max(-before, 0) - max(-after, 0))
+        inner = inner.narrow(dim, max(before, 0), inner.shape[dim] - max(before, 0) - max(after, 0))
+    splicer.move(x, inner)
+
+
+def _repeated(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    """The result seen as (times, extent) per dim; dims that are not repeated stay one."""
+    x, times = arguments
+    extents = (1,) * (len(times) - x.dim()) + tuple(x.shape)
+    if out.numel() == 0:
+        return
+    spread = [(n, e) for n, e in zip(times, extents, strict=True)]
+    target = out.as_strided(
+        [m for n, e in spread for m in (n, e) if m > 1],
+        [m for (n, e), s in zip(spread, out.stride(), strict=True) for k, m in ((n, s * e), (e, s)) if k > 1],
+    )
+    steps = (0,) * (len(times) - x.dim()) + tuple(x.stride())
+    source = x.as_strided(
+        target.shape, [m for (n, e), s in zip(spread, steps, strict=True) for k, m in ((n, 0), (e, s)) if k > 1]
+    )
+    splicer.move(source, target)
+
+
+def _reshaped(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    """A reshape that had to copy: the result is dense, so that it can be seen in the shape of the first argument."""
+    splicer.move(arguments[0], out.view(arguments[0].shape))
+
+
+SPELLINGS: dict[str, Spelling] = {
+    "prims.convert_element_type.default": _copied,
+    "aten._to_copy.default": _copied,
+    "aten.clone.default": _copied,
+    "aten.contiguous.default": _copied,
+    "aten.lift_fresh_copy.default": _copied,
+    "aten._unsafe_view.default": _copied,
+    "aten.reshape.default": _reshaped,
+    "aten.copy.default": _copy_into,
+    "aten.copy_.default": _copy_in_place,
+    "aten.fill.Scalar": _filled(1),
+    "aten.fill.Tensor": _filled(1),
+    "aten.full.default": _filled(1),
+    "aten.full_like.default": _filled(1),
+    "aten.new_full.default": _filled(2),
+    "aten.scalar_tensor.default": _filled(0),
+    "aten.zeros.default": _filled_with(0),
+    "aten.zeros_like.default": _filled_with(0),
+    "aten.new_zeros.default": _filled_with(0),
+    "aten.ones.default": _filled_with(1),
+    "aten.ones_like.default": _filled_with(1),
+    "aten.new_ones.default": _filled_with(1),
+    "aten.empty.memory_format": _left_as_it_is,
+    "aten.empty_like.default": _left_as_it_is,
+    "aten.empty_strided.default": _left_as_it_is,
+    "aten.new_empty.default": _left_as_it_is,
+    "aten.new_empty_strided.default": _left_as_it_is,
+    "prims.iota.default": _iota,
+    "aten.arange.default": _arange(None, 0, None),
+    "aten.arange.start": _arange(0, 1, None),
+    "aten.arange.start_step": _arange(0, 1, 2),
+    "aten.slice_scatter.default": _scattered(torch.ops.aten.slice.Tensor),
+    "aten.select_scatter.default": _scattered(torch.ops.aten.select.int),
+    "aten.diagonal_scatter.default": _scattered(torch.ops.aten.diagonal.default),
+    "aten.as_strided_scatter.default": _scattered(torch.ops.aten.as_strided.default),
+    "aten.index_put.default": _changed_in_place("aten.index_put_.default"),
+    "aten._unsafe_index_put.default": _changed_in_place("aten.index_put_.default"),
+    "aten.index_fill.int_Scalar": _changed_in_place("aten.index_fill_.int_Scalar"),
+    "aten._unsafe_index.Tensor": lambda splicer, arguments, out: splicer.run("aten.index.Tensor", arguments, [out]),
+    "aten.constant_pad_nd.default": _padded,
+    "aten.repeat.default": _repeated,
+}

@@ -1,0 +1,177 @@
+"""Splices aten calls into one IR program: every call goes through the lowering that serves it eagerly.
+
+So a compiled graph computes with the same rows in the same order as eager does, and knows every operator that eager knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Role, Scalar
+from openspyre.spec.formats import DataFormats, get_device_dtype
+from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
+from torch_spyre.inductor.graph import Value, evaluate
+from torch_spyre.inductor.stand_in import StandIn
+from torch_spyre.ops import eager
+from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
+from torch_spyre.ops.plans import CallPlan
+
+
+class NotImportable(Exception):
+    """A call that no lowering takes; it stays outside the bundle and the reason goes into the report."""
+
+
+class SplicedCall(Call):
+    """A call inside a graph: what it would have launched is added to the graph's program instead."""
+
+    def __init__(self, splicer: Splicer, binding: Any, values: list[Any], results: list[StandIn]) -> None:
+        super().__init__(binding, values)
+        self.splicer, self.fixed = splicer, tuple(results)
+
+    @property
+    def outcomes(self) -> tuple[torch.Tensor, ...]:  # type: ignore[override]
+        return self.fixed
+
+    @outcomes.setter
+    def outcomes(self, chosen: tuple[torch.Tensor, ...]) -> None:
+        """The graph has fixed them: its other calls rely on these strides."""
+
+    def facts(self, tensor: torch.Tensor) -> BufferFacts:
+        buffer = self.splicer.buffers[tensor.buffer]  # type: ignore[attr-defined]
+        return BufferFacts(buffer.dtype, buffer.size, buffer.stride, buffer.layout)
+
+    def finish(self, builder: ProgramBuilder) -> CallPlan:
+        self.splicer.splice(self, builder)
+        return CallPlan(0, (), (), (), ())
+
+    def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:
+        return None
+
+
+class Splicer:
+    """Builds the program of a graph, call by call."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.buffers: dict[str, Buffer] = {}
+        self.ops: list[Op] = []
+        self.scalars: dict[tuple[str, float], Scalar] = {}
+        self.origin = ""
+
+    def tensor(self, value: Value, symbols: Mapping[str, int]) -> StandIn:
+        size = tuple(evaluate(extent, symbols) for extent in value.size)
+        stride = tuple(evaluate(extent, symbols) for extent in value.stride)
+        dtype = getattr(torch, value.dtype)
+        if value.buffer not in self.buffers:
+            self.buffers[value.buffer] = Buffer(value.buffer, value.dtype, size, stride, Role.TEMP)
+        return StandIn(value.buffer, dtype, size, stride, evaluate(value.offset, symbols), self.device)
+
+    # --- what spellings are made of -----------------------------------------------------------------------------------
+
+    def run(self, target: str, arguments: list[Any], results: list[StandIn | None]) -> None:
+        """A call that eager has, its results going to the given tensors."""
+        found = eager.binding_of(target)
+        if found is None:
+            raise NotImportable(f"{target} has no row in the op table")
+        binding, lowering = found
+        wanted = [result for result in results if result is not None]
+        _check_formats(target, wanted)
+        before = len(self.ops)
+        try:
+            plan = lowering.compile_call(
+                SplicedCall(self, binding, arguments, _all_results(binding, arguments, results))
+            )
+        except NotImplementedError as error:
+            raise NotImportable(f"{target}: {error}") from error
+        if plan is None or plan.resize:
+            raise NotImportable(f"{target} has no lowering for {_signature(arguments)}")
+        written = {access.buffer for op in self.ops[before:] for access in op.outputs}
+        for result in wanted:
+            if result.numel() and result.buffer not in written:
+                raise NotImportable(f"{target} does not compute all its results")
+
+    def move(self, source: torch.Tensor, target: StandIn) -> None:
+        """Elements of a view (broadcast as torch does) to another, converted if need be."""
+        source = source.expand(target.shape)
+        _check_formats("a copy", [target, source])
+        if target.numel() == 0:
+            return
+        if target.dim() > MAX_RANK:
+            raise NotImportable(f"a copy of rank {target.dim()}, a program has at most {MAX_RANK} dims")
+        dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(target.shape))
+        row = "relayout" if source.dtype == target.dtype else "cast"
+        self.ops.append(
+            Op(f"{row}_{len(self.ops)}", row, dims, (_access(source),), (_access(target),), (), self.origin)
+        )
+
+    def splice(self, call: SplicedCall, builder: ProgramBuilder) -> None:
+        """Take over what a lowering built: its buffers become the graph's, its scalars the graph's constants."""
+        names, prefix = {}, f"{builder.ops[-1].row}_{len(self.ops)}"
+        symbols = iter(builder.symbols)
+        for buffer in builder.buffers:
+            if buffer.role is Role.TEMP:
+                names[buffer.name] = f"{prefix}.{buffer.name}"
+                self.buffers[names[buffer.name]] = replace(buffer, name=names[buffer.name])
+            else:
+                symbol = next(symbols)
+                tensor = call.tensors[symbol] if symbol >= 0 else call.fixed[-1 - symbol]
+                names[buffer.name] = tensor.buffer
+        scalars = {
+            operand.name: self._constant(operand, call.values[argument])
+            for operand, (argument, _) in zip(builder.scalar_operands, builder.scalars, strict=True)
+        }
+        for op in builder.ops:
+            self.ops.append(
+                replace(
+                    op,
+                    name=f"{op.row}_{len(self.ops)}",
+                    inputs=tuple(_renamed(operand, names, scalars) for operand in op.inputs),
+                    outputs=tuple(replace(access, buffer=names[access.buffer]) for access in op.outputs),
+                    origin=self.origin,
+                )
+            )
+
+    def _constant(self, operand: Scalar, value: Any) -> Scalar:
+        if isinstance(value, torch.Tensor):
+            raise NotImportable("a number that only the launch knows")
+        key = operand.dtype, float(value) if operand.dtype != "int32" else int(value)
+        return self.scalars.setdefault(key, Scalar(f"c{len(self.scalars)}", operand.dtype))
+
+
+def _renamed(operand: Operand, names: dict[str, str], scalars: dict[str, Scalar]) -> Operand:
+    if isinstance(operand, Access):
+        return replace(operand, buffer=names[operand.buffer])
+    return scalars[operand.name] if isinstance(operand, Scalar) else operand
+
+
+def _access(tensor: torch.Tensor) -> Access:
+    strides = tuple(0 if n == 1 else s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return Access(tensor.buffer, tensor.storage_offset(), strides, dtype_name(tensor.dtype))  # type: ignore[attr-defined]
+
+
+def _all_results(binding: Any, arguments: list[Any], results: list[StandIn | None]) -> list[StandIn]:
+    """The results a lowering may ask for: what nobody reads is left out at the end."""
+    written = next((v for a, v in zip(binding.arguments, arguments, strict=True) if a.written), None)
+    if written is not None:
+        return [written]
+    known = list(results)
+    while known and known[-1] is None:
+        known.pop()
+    if not known or any(result is None for result in known):
+        raise NotImportable(f"{binding.overload} with only some of its results in use")
+    return known  # type: ignore[return-value]
+
+
+def _check_formats(what: str, tensors: list[Any]) -> None:
+    for tensor in tensors:
+        if get_device_dtype(tensor.dtype) is DataFormats.INVALID:
+            raise NotImportable(f"{what} on {dtype_name(tensor.dtype)}, which the card does not have")
+
+
+def _signature(arguments: list[Any]) -> str:
+    tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+    return ", ".join(f"{dtype_name(t.dtype)}{list(t.shape)}" for t in tensors) or "these arguments"
