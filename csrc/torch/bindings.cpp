@@ -235,7 +235,13 @@ PYBIND11_MODULE(_torch, m) {
       },
       py::call_guard<py::gil_scoped_release>());
 
-  m.def("register_eager", &register_eager);
+  m.def("register_eager", [](const std::string& op, const std::map<std::string, py::object>& supplied_at_launch) {
+    std::map<std::string, ScalarKey> keys;
+    for (const auto& [name, key] : supplied_at_launch) {
+      keys[name] = {true, py::cast<bool>(key.attr("by_sign")), py::cast<std::vector<double>>(key.attr("special"))};
+    }
+    return register_eager(op, keys);
+  });
   m.def(
       "launch_program",
       [](uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
@@ -245,6 +251,7 @@ PYBIND11_MODULE(_torch, m) {
     const EagerCounts counts = eager_counts();
     return py::make_tuple(counts.launches, counts.compilations, counts.programs);
   });
+  m.def("limit_eager_plans", &limit_eager_plans);
   m.def("clear_eager_cache", &clear_eager_cache);
 
   m.def("get_downcast_warning", &downcast_warning);

@@ -2,8 +2,10 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/arange.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <mutex>
@@ -30,17 +32,19 @@ struct KeyHash {
 struct LoadedPlan {
   CallPlan plan;
   std::shared_ptr<const openspyre::PreparedProgram> program;
+  mutable std::atomic<int64_t> last_use{0};  // in launches of the process
 };
 
 // One per registered operator; never freed, because the dispatcher points into it.
 struct EagerOp {
   std::string name;
-  std::vector<bool> dynamic;  // per schema argument
+  std::vector<ScalarKey> scalars;  // per schema argument
+  bool makes_range = false;        // out= is given its size before the key is made, which then needs no numbers
   std::shared_mutex mutex;
   std::unordered_map<Key, std::shared_ptr<const LoadedPlan>, KeyHash> plans;
 };
 
-constexpr size_t kPlansPerOp = 4096;
+std::atomic<size_t> plans_per_op{4096};
 std::atomic<int64_t> launches{0}, compilations{0};
 
 struct OpTable {
@@ -76,7 +80,7 @@ bool walks_within_groups(const openspyre::BufferShape& shape, const at::Tensor& 
 class CallReader {
  public:
   CallReader(const EagerOp& op, const torch::jit::Stack& stack, size_t arguments) : base_(stack.size() - arguments) {
-    for (size_t i = 0; i < arguments; ++i) add(stack[base_ + i], op.dynamic[i]);
+    for (size_t i = 0; i < arguments; ++i) add(stack[base_ + i], op.scalars[i]);
   }
 
   Key key;
@@ -85,17 +89,17 @@ class CallReader {
   c10::DeviceIndex device = -1;
 
  private:
-  void add(const c10::IValue& value, bool dynamic) {
+  void add(const c10::IValue& value, const ScalarKey& scalar) {
     if (value.isTensor()) {
       add_tensor(value.toTensor());
     } else if (value.isNone()) {
       key.push_back(-1);
     } else if (value.isInt()) {
-      key.append({1, dynamic ? 0 : value.toInt()});
+      key.append({1, scalar.word(value.toInt())});
     } else if (value.isDouble()) {
-      key.append({2, dynamic ? 0 : std::bit_cast<int64_t>(value.toDouble())});
+      key.append({2, scalar.word(value.toDouble())});
     } else if (value.isBool()) {
-      key.append({3, dynamic ? 0 : value.toBool()});
+      key.append({3, scalar.word(static_cast<int64_t>(value.toBool()))});
     } else if (value.isIntList()) {
       key.append({4, static_cast<int64_t>(value.toIntVector().size())});
       for (const int64_t item : value.toIntVector()) key.push_back(item);
@@ -103,7 +107,7 @@ class CallReader {
       key.append({5, static_cast<int64_t>(value.toListRef().size())});
       for (const c10::IValue& item : value.toListRef()) {
         usable = usable && !(item.isTensor() && item.toTensor().is_cpu());  // a number's value would not be in the key
-        add(item, false);
+        add(item, {});
       }
     } else if (value.isString()) {
       key.append({6, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
@@ -233,19 +237,37 @@ void launch(const EagerOp& op, std::shared_ptr<const LoadedPlan> loaded, const C
   launches.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Sizes that came once, as those of a growing cache, must not push out what a program uses all the time.
+void forget_older_half(EagerOp& op) {
+  std::vector<int64_t> uses;
+  for (const auto& [key, loaded] : op.plans) uses.push_back(loaded->last_use.load(std::memory_order_relaxed));
+  const auto middle = uses.begin() + static_cast<int64_t>(uses.size() / 2);
+  std::nth_element(uses.begin(), middle, uses.end());
+  std::erase_if(op.plans, [&](const auto& entry) {
+    const LoadedPlan& loaded = *entry.second;
+    if (loaded.last_use.load(std::memory_order_relaxed) > *middle) return false;
+    openspyre::withdraw(loaded.plan.program);  // running launches hold theirs
+    return true;
+  });
+}
+
 std::shared_ptr<const LoadedPlan> find_or_compile(EagerOp& op, const CallReader& call, const torch::jit::Stack& stack,
                                                   size_t arguments) {
   {
     std::shared_lock lock(op.mutex);
     const auto found = op.plans.find(call.key);
-    if (found != op.plans.end()) return found->second;
+    if (found != op.plans.end()) {
+      found->second->last_use.store(launches.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      return found->second;
+    }
   }
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->plan = compile_call(op.name, stack, arguments);
   if (loaded->plan.program) loaded->program = openspyre::published(loaded->plan.program);
   compilations.fetch_add(1, std::memory_order_relaxed);
   std::unique_lock lock(op.mutex);
-  if (op.plans.size() >= kPlansPerOp) op.plans.clear();  // running launches hold theirs
+  loaded->last_use.store(launches.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  if (op.plans.size() >= plans_per_op.load(std::memory_order_relaxed)) forget_older_half(op);
   return op.plans.emplace(call.key, std::move(loaded)).first->second;
 }
 
@@ -271,10 +293,20 @@ void push_absent_returns(const c10::FunctionSchema& schema, size_t from, torch::
   }
 }
 
+// start, end, step, out: the size follows from the numbers by torch's own rule.
+void resize_to_range(const torch::jit::Stack& stack) {
+  const auto number = [&](size_t back) { return stack[stack.size() - back].toScalar(); };
+  const at::Tensor out = stack.back().toTensor();
+  const auto options = at::TensorOptions(out.scalar_type()).device(c10::kMeta);
+  const int64_t size = at::arange(number(4), number(3), number(2), options).numel();
+  if (out.numel() != size) out.resize_({size});
+}
+
 void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp& op) {
   const c10::FunctionSchema& schema = handle.schema();
   const size_t arguments = schema.arguments().size();
   c10::SmallVector<at::Tensor, 2> results;
+  if (op.makes_range) resize_to_range(*stack);
   const bool done = translated([&] {
     CallReader call(op, *stack, arguments);
     if (!call.usable || call.device < 0) return false;
@@ -311,7 +343,7 @@ struct EagerKernel final : c10::OperatorKernel {
 
 }  // namespace
 
-bool register_eager(const std::string& name, const std::vector<std::string>& dynamic) {
+bool register_eager(const std::string& name, const std::map<std::string, ScalarKey>& supplied_at_launch) {
   const size_t dot = name.find('.');
   const std::string base = "aten::" + name.substr(0, dot);
   const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
@@ -321,8 +353,10 @@ bool register_eager(const std::string& name, const std::vector<std::string>& dyn
   if (op_table().by_name.count(name)) return true;
   auto op = std::make_unique<EagerOp>();
   op->name = "aten::" + name;
+  op->makes_range = name == "arange.start_out";
   for (const c10::Argument& argument : handle->schema().arguments()) {
-    op->dynamic.push_back(std::find(dynamic.begin(), dynamic.end(), argument.name()) != dynamic.end());
+    const auto found = supplied_at_launch.find(argument.name());
+    op->scalars.push_back(found == supplied_at_launch.end() ? ScalarKey{} : found->second);
   }
   static auto* library =
       new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
@@ -362,6 +396,8 @@ EagerCounts eager_counts() {
   }
   return counts;
 }
+
+void limit_eager_plans(size_t per_operator) { plans_per_op.store(std::max<size_t>(per_operator, 1)); }
 
 void clear_eager_cache() {
   std::lock_guard lock(op_table().mutex);

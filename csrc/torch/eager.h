@@ -5,11 +5,13 @@
 #include <ATen/core/stack.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "layout.h"
 #include "record.h"
+#include "scalar_key.h"
 
 namespace c10 {
 class OperatorHandle;
@@ -47,9 +49,9 @@ struct CallPlan {
 // Compiles a call (in Python); defined in bindings.cpp.
 CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, size_t arguments);
 
-// `dynamic` names the schema arguments that are launch scalars rather than part of the key. False if aten has no such
+// Schema arguments that are launch scalars, by name; all others are part of the key. False if aten has no such
 // overload.
-bool register_eager(const std::string& op, const std::vector<std::string>& dynamic);
+bool register_eager(const std::string& op, const std::map<std::string, ScalarKey>& supplied_at_launch);
 
 // Launches a program on the current stream: one tensor per symbol, the outputs behind the inputs.
 void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs,
@@ -59,6 +61,7 @@ struct EagerCounts {
   int64_t launches = 0, compilations = 0, programs = 0;
 };
 EagerCounts eager_counts();
+void limit_eager_plans(size_t per_operator);  // beyond it, the half that was not used for longest is forgotten
 void clear_eager_cache();
 
 }  // namespace torch_spyre

@@ -5,7 +5,6 @@ import torch
 from moved import DTYPES, SHAPES, VIEWS, same, values
 
 from torch_spyre.device.layouts import get_spyre_tensor_layout, set_spyre_tensor_layout
-from torch_spyre.ops import eager
 
 by_view = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 by_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -53,15 +52,6 @@ def test_cat_of_views_types_and_nothing():
     same(torch.cat([card, card], out=torch.empty(0).to("spyre")), torch.cat([host, host]))
     with pytest.raises(RuntimeError, match="Sizes of tensors must match"):
         torch.cat([card, card[:, :3]])
-
-
-def test_a_growing_cache_is_compiled_per_length_only():
-    step = values((1, 64), torch.float16).to("spyre")
-    torch.cat([step, step])
-    before = eager.counts()["compilations"]
-    for _ in range(5):
-        torch.cat([step, step])
-    assert eager.counts()["compilations"] == before
 
 
 @by_dtype

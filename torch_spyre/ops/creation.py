@@ -78,8 +78,9 @@ def _eye(call: Call, builder: ProgramBuilder) -> list[Operand]:
 
 def _triangle(call: Call, builder: ProgramBuilder) -> list[Operand]:
     x = call.given["self"]
-    apart = Iota(-call.given["diagonal"], (*(0,) * (x.dim() - 2), -1, 1))
-    return [builder.read(x, x.stride()), apart]
+    place = next(i for i, argument in enumerate(call.binding.arguments) if argument.name == "diagonal")
+    apart = Iota(0, (*(0,) * (x.dim() - 2), -1, 1))
+    return [builder.read(x, x.stride()), apart, builder.scalar(place, "int32")]
 
 
 _OPERANDS: dict[str, Operands] = {

@@ -29,11 +29,19 @@ from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
 
+class ScalarKey(NamedTuple):
+    """What of a launch scalar still chooses the program: values with a row of their own, and the sign (csrc/torch/scalar_key.h)."""
+
+    special: tuple[float, ...]
+    by_sign: bool
+
+
 class Lowering(NamedTuple):
     """How calls of one kind of row are compiled."""
 
     serves: Callable[[Binding], bool]
     compile_call: Callable[[Call], CallPlan | None]
+    eager: bool = True  # False: the C++ half copies without a program (csrc/torch/moves.cpp); graphs compile it
 
 
 _LOWERINGS: dict[Kind, Lowering] = {
@@ -41,7 +49,7 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.REDUCTION: Lowering(reduction.serves, reduction.compile_call),
     Kind.ROWS: Lowering(rows.serves, rows.compile_call),
     Kind.CONTRACTION: Lowering(linear.serves, linear.compile_call),
-    Kind.MOVEMENT: Lowering(movement.serves, movement.compile_call),
+    Kind.MOVEMENT: Lowering(movement.serves, movement.compile_call, eager=False),
     Kind.CREATION: Lowering(creation.serves, creation.compile_call),
     Kind.INDEXED: Lowering(indexed.serves, indexed.compile_call),
     Kind.SCAN: Lowering(ordered.serves, ordered.compile_call),
@@ -83,11 +91,22 @@ def _register(overload: Any, rows: tuple[Row, ...], lowering: Lowering) -> None:
     binding = Binding(overload, tuple(_argument(argument) for argument in schema.arguments), rows)
     if name in _bindings or not lowering.serves(binding):
         return
-    chosen_by = {name for row in rows for name, value in row.fixed if value is not None}
-    chosen_by |= {name for row in rows for name in row.static_scalars}
-    dynamic = [argument.name for argument in binding.arguments if argument.is_scalar and argument.name not in chosen_by]
-    if _torch.register_eager(name, dynamic):
+    if not lowering.eager or _torch.register_eager(name, _supplied_at_launch(binding)):
         _bindings[name] = binding, lowering
+
+
+def _supplied_at_launch(binding: Binding) -> dict[str, ScalarKey]:
+    """Numbers that a program takes at its launch: aten's Scalars, and those of another type that a row lists."""
+    listed = {name for row in binding.rows for name in row.scalars}
+    return {
+        argument.name: ScalarKey(
+            tuple(float(value) for row in binding.rows for name, value in row.fixed
+                  if name == argument.name and isinstance(value, (int, float))),
+            any(argument.name in row.sign_matters for row in binding.rows),
+        )
+        for argument in binding.arguments
+        if argument.is_scalar or argument.name in listed
+    }  # fmt: skip
 
 
 def _argument(argument: Any) -> Argument:

@@ -106,12 +106,23 @@ def _index_rows(call: Call, builder: ProgramBuilder, adds: bool) -> Scatter | No
     x, index, source = call.given["self"], call.given["index"], call.given["source"]
     if not usable(index) or not on_card(source) or source.dtype != x.dtype or x.dim() == 0 or index.dim() != 1:
         return None
-    if call.given.get("alpha", 1) != 1:
-        return None
     dim = call.given["dim"] % x.dim()
     space = indexed_space(tuple(x.shape), (dim,), tuple(index.shape))
     along = builder.read(index, space.index_strides(index.stride()))
-    return Scatter(space, (dim,), builder.read(source, source.stride()), along, adds)
+    values = builder.read(source, source.stride())
+    if call.given.get("alpha", 1) != 1:
+        values = _scaled(call, builder, values, tuple(source.shape))
+    return Scatter(space, (dim,), values, along, adds)
+
+
+def _scaled(call: Call, builder: ProgramBuilder, values: Access, size: tuple[int, ...]) -> Access:
+    """alpha * values, rounded to their own format before they are added."""
+    place = next(i for i, argument in enumerate(call.binding.arguments) if argument.name == "alpha")
+    scalar = builder.scalar(place, scalar_dtype(call.given["self"].dtype))
+    scaled = Access(builder.temp("scaled", values.dtype, size, row_major(size)), 0, row_major(size), values.dtype)
+    dims = tuple(Dim(f"d{d}", extent) for d, extent in enumerate(size))
+    builder.add(Op("scaled", "mul", dims, (values, scalar), (scaled,)))
+    return scaled
 
 
 def _index_fill(call: Call, builder: ProgramBuilder) -> Scatter | None:

@@ -40,7 +40,7 @@ INDEXED: tuple[Row, ...] = (
                "scatter_.reduce", "scatter.reduce_out", "scatter_reduce.two", "scatter_reduce_.two", "scatter_reduce.two_out")),
     _row("scatter_add", "rows of a target, added to through an index tensor", Indexing.ADD,
          aten=("index_add", "index_add_", "index_add.out", "scatter_add", "scatter_add_", "scatter_add.out"),
-         static_scalars=("alpha",)),
+         fixed=(("alpha", 1),)),
     _row("scatter_elements", "elements of a flat target, set one by one", Indexing.WRITE, by_element=True),
     _row("scatter_add_elements", "elements of a flat target, added to one by one", Indexing.ADD, by_element=True),
     Row("wrap_index", Kind.POINTWISE, "negative indices counted from the end", artifact="openspyre.wrap_index", operands=2,

@@ -195,7 +195,7 @@ ARITHMETIC = (
     pointwise("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=("pow.Tensor_Scalar",),
               fixed=(("exponent", 2),)),
     pointwise("pow", "a to the power of b", _pow, operands=2, aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"),
-         samples=POSITIVE, ulps=2),
+         sign_matters=("exponent",), samples=POSITIVE, ulps=2),
 )  # fmt: skip
 
 ROUNDING = tuple(

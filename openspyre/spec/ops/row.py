@@ -84,7 +84,7 @@ class Row:
     operands: int = 1
     scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
     constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_
-    static_scalars: tuple[str, ...] = ()  # aten numbers that decide the program, and so are part of its key
+    sign_matters: tuple[str, ...] = ()  # aten numbers whose negative values are another case
     fixed: tuple[tuple[str, object], ...] = ()  # aten arguments that must have this value for the row to apply
     promotion: Promotion = Promotion.DEFAULT
     body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
