@@ -53,11 +53,7 @@ LANE uint32_t sen169_to_lane(uint16_t code) {
   return (static_cast<uint32_t>(halves.high) << 16) | halves.low;
 }
 
-// Most codes need only a shift and an exact scaling by 2^96; zero is among them. NINF and the lowest binade are not.
-LANE float sen169_unscaled(uint16_t code) {
-  const auto shifted = static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(code)) << 14);
-  return as_float(shifted & 0x9FFFFFFFu);
-}
+// Where a code, shifted into place, is its own value times 2^-96: not for NINF and the lowest binade.
 constexpr float kSen169Scale = 0x1p96f;
 
 LANE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }

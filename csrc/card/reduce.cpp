@@ -192,7 +192,8 @@ class ReduceStep final : public PreparedStep {
     const bool at_tail = has_tail() && inner_points_ > 0 && last_point == last_block_;
     const int64_t row_points = (inner_.loops.empty() ? 1 : inner_.loops.back().extent) - (at_tail ? 1 : 0);
     const int64_t row_bytes = inner_.loops.empty() ? 0 : inner_.loops.back().stride[0];
-    const int64_t at_once = std::max<int64_t>(1, kDirectBytes / (block_bytes * blocks));
+    const int64_t most_rows = row_bytes % kPageBytes == 0 ? kPageApart : kDirectBytes / (block_bytes * blocks);
+    const int64_t at_once = std::max<int64_t>(1, most_rows);
     NestWalk walk(inner_, StreamOffsets{}, 0);
     for (int64_t done = 0; done < inner_points_; done += std::max<int64_t>(1, row_points)) {
       const std::byte* base = arguments.inputs[0] + walk.here()[0];
@@ -326,7 +327,8 @@ class ReduceStep final : public PreparedStep {
   }
 
   static constexpr int64_t kAccumulatorLanes = kMaxChunkBlocks * kFoldLanes;
-  static constexpr int64_t kDirectBytes = 64 << 10;  // read in one call
+  static constexpr int64_t kDirectBytes = 16 << 10;  // read in one call; the next are fetched meanwhile
+  static constexpr int64_t kPageBytes = 4096, kPageApart = 16;  // rows whole pages apart: so many streams at once
 
   const Step& step_;
   const StepInputs inputs_;

@@ -216,37 +216,57 @@ void fold_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64
                       });
 }
 
-// Whether all codes of a unit's rows are finite and above the lowest binade, or zero.
-LANE bool all_usual(const uint16_t* x, int64_t rows, int64_t row_stride) {
-  uint16_t largest[kLaneUnit] = {}, smallest[kLaneUnit];
-  for (int64_t i = 0; i < kLaneUnit; ++i) smallest[i] = 0xFFFF;
+// One unit of SEN169 rows, added at 2^-96 of their value: there a code is its own pattern, shifted. Says no, and leaves
+// acc alone, where that is not so: infinities and the lowest binade. Sums at that scale round as they always do.
+LANE bool add_usual_rows(Lane* acc, const uint16_t* x, int64_t rows, int64_t row_stride) {
+  using Codes [[gnu::vector_size(32)]] = uint16_t;
+  using Pairs [[gnu::vector_size(32)]] = int32_t;  // of codes, so that lanes widen in place: first and second ones
+  using Floats [[gnu::vector_size(32)]] = float;
+  constexpr Pairs kFirst = {0, 2, 4, 6, 8, 10, 12, 14}, kLow = {0, 8, 1, 9, 2, 10, 3, 11};
+  constexpr int kVectors = 2, kCodes = 16;
+  static_assert(kVectors * kCodes == kLaneUnit);
+  Floats first[kVectors], second[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    Floats low, high;
+    __builtin_memcpy(&low, acc + v * kCodes, sizeof low);
+    __builtin_memcpy(&high, acc + v * kCodes + 8, sizeof high);
+    first[v] = __builtin_shuffle(low, high, kFirst) * (1.0f / kSen169Scale);
+    second[v] = __builtin_shuffle(low, high, kFirst + 1) * (1.0f / kSen169Scale);
+  }
+  Codes largest = {}, smallest = ~largest;
   for (int64_t r = 0; r < rows; ++r) {
     const uint16_t* row = x + r * row_stride;
-    for (int64_t i = 0; i < kLaneUnit; ++i) {
-      const auto magnitude = static_cast<uint16_t>(row[i] & 0x7FFFu);
-      const auto before = static_cast<uint16_t>(magnitude - 1);  // zero goes to the top
-      largest[i] = largest[i] > magnitude ? largest[i] : magnitude;
-      smallest[i] = smallest[i] < before ? smallest[i] : before;
+    __builtin_prefetch(row + rows * row_stride);  // rows like these come next
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      Pairs pairs;
+      __builtin_memcpy(&pairs, row + v * kCodes, sizeof pairs);
+      first[v] += (Floats)(((pairs << 16) >> 2) & static_cast<int32_t>(0x9FFFFFFF));
+      second[v] += (Floats)((pairs >> 2) & static_cast<int32_t>(0x9FFFC000));
+      const Codes codes = (Codes)pairs, twice = codes + codes, before = twice - 1;  // no sign; zero goes to the top
+      largest = largest > twice ? largest : twice;
+      smallest = smallest < before ? smallest : before;
     }
   }
-  uint16_t unusual = 0;
-  for (int64_t i = 0; i < kLaneUnit; ++i)
-    unusual |= static_cast<uint16_t>((largest[i] == 0x7FFFu ? 1 : 0) | (smallest[i] < 511u ? 1 : 0));
-  return unusual == 0;
+  const Codes unusual = (Codes)((largest == 0xFFFE) | (smallest < 1023));
+  uint64_t parts[4];
+  __builtin_memcpy(parts, &unusual, sizeof parts);
+  if ((parts[0] | parts[1] | parts[2] | parts[3]) != 0) return false;
+  for (int v = 0; v < kVectors; ++v) {
+    const Floats low = __builtin_shuffle(first[v], second[v], kLow) * kSen169Scale;
+    const Floats high = __builtin_shuffle(first[v], second[v], kLow + 4) * kSen169Scale;
+    __builtin_memcpy(acc + v * kCodes, &low, sizeof low);
+    __builtin_memcpy(acc + v * kCodes + 8, &high, sizeof high);
+  }
+  return true;
 }
 
-// Sums of SEN169 are the hot case: the scaling is exact, so that it can ride on the addition as an FMA.
+// Sums of SEN169 are the hot case.
 void sum_sen169_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64_t row_stride) {
   const auto* x = static_cast<const uint16_t*>(source);
-  for (int64_t first = 0; first < lanes; first += kLaneUnit) {
-    if (all_usual(x + first, rows, row_stride)) [[likely]]
-      fold_unit<Sen169Lane>(acc + first, x + first, rows, row_stride,
-                            [](Lane sum, uint16_t code) __attribute__((always_inline)) {
-                              return as_bits(fma(sen169_unscaled(code), kSen169Scale, as_float(sum)));
-                            });
-    else
+  for (int64_t first = 0; first < lanes; first += kLaneUnit)
+    if (!add_usual_rows(acc + first, x + first, rows, row_stride)) [[unlikely]]
       fold_rows<AddLane, Sen169Lane>(acc + first, x + first, kLaneUnit, rows, row_stride);
-  }
 }
 
 template <typename Function>

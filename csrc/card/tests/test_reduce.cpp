@@ -223,3 +223,32 @@ TEST(a_sum_over_lanes_goes_to_64_accumulators_and_is_folded) {
     CHECK(agrees(step, launch, [&] { store(launch, output, {}, 0, bits(0x1p24f + 126.0f), false); }));
   });
 }
+
+TEST(sums_of_16_bit_codes_are_exact_in_every_binade) {
+  with_threads([] {
+    constexpr int64_t kRows = 300, kLanes = 64;
+    for (uint64_t seed = 0; seed < 24; ++seed) {
+      Random random(seed);
+      Launch launch(card(0));
+      // Of either sign, from narrow or wide ranges of exponents; now and then one of the lowest binade, or an infinity.
+      const int64_t lowest = pick(random, 1, 60), highest = pick(random, lowest, 62);
+      std::vector<std::byte> codes(kRows * kLanes * 2);
+      for (size_t i = 0; i < codes.size() / 2; ++i) {
+        const int64_t exponent = seed % 3 == 1 && pick(random, 0, 999) == 0 ? 0 : pick(random, lowest, highest);
+        auto code = static_cast<uint16_t>(pick(random, 0, 1) << 15 | exponent << 9 | pick(random, 0, 511));
+        if (pick(random, 0, 9) == 0) code &= 0x8000;
+        if (seed % 3 == 2 && pick(random, 0, 9999) == 0) code |= 0x7FFF;
+        std::memcpy(codes.data() + i * 2, &code, 2);
+      }
+      Step step;
+      step.kind = StepKind::Reduce;
+      step.loops = {{kRows, 1, true}};
+      step.lane = {kLanes, kLanes, -1, false, false};
+      step.inputs = {{OperandKind::Vector, Space::Memory, launch.add(codes), 0, {kLanes}, kLanes, kHalf}};
+      step.outputs = {
+          {OperandKind::Vector, Space::Memory, launch.add(std::vector<std::byte>(kLanes * 4)), 0, {0}, 32, kFloat}};
+      step.code.results = step.finish.results = {0};
+      CHECK(agrees(step, launch, [&] { expect_reduce(step, launch, false); }));
+    }
+  });
+}
