@@ -34,16 +34,12 @@ class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
         self.mutation_outputs = [
             ir.MutationOutput(ir.NoneLayout(device=device), self.inputs[place], self) for place in updated
         ]
-        self.updated_names = [self.inputs[place].get_name() for place in updated]
-
-    def get_mutation_names(self) -> list[str]:
-        return self.updated_names
 
     def should_allocate(self) -> bool:
         return False
 
     def has_side_effects(self) -> bool:
-        return bool(self.updated_names)
+        return bool(self.mutation_outputs)
 
     def get_unbacked_symbol_defs(self) -> Any:
         return OrderedSet()
