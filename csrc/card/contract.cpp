@@ -106,7 +106,7 @@ class Task {
     }
   }
 
-  // Few rows: B is used as it is read.
+  // One block of rows: B is used as it is read.
   void stream_depth(int64_t k, int64_t depth, bool first, bool continues) {
     widen_block(0, rows_, k, depth);
     for (int64_t column = 0; column < columns_; column += stick_) {
@@ -119,12 +119,13 @@ class Task {
                        .b = b,
                        .ahead = next ? next : b.first,
                        .columns = std::min(stick_, columns_ - column),
+                       .panel = b_,
                        .sums = sums_at(column),
                        .first = first});
     }
   }
 
-  // Several rows: B is widened to panels, a group of columns at a time, and used for all blocks of rows.
+  // Several blocks: B is widened to panels, a group of columns at a time, and used for all of them.
   void add_depth(int64_t k, int64_t depth, bool first, bool continues) {
     const int64_t blocks = divide_up(rows_, blocking_.block_rows);
     const int64_t height = divide_up(rows_, blocks);
@@ -192,7 +193,7 @@ class Task {
       const int64_t offset = plan_.c_stick[static_cast<size_t>(at / stick)] + at % stick;
       const PanelStore store = {sums + column * rows_, rows_, bases_.c + offset * item, plan_.c_row.data() + row_,
                                 std::min(panel, columns_ - column)};
-      (narrow ? kernels_.store_sen169 : kernels_.store_fp32)(store);
+      (narrow ? operand_.store_sen169 : operand_.store_fp32)(store);
     }
   }
 
@@ -218,20 +219,20 @@ const Kernels& kernels(Isa isa) {
 }
 
 Blocking choose_blocking(const Plan& plan, int threads) {
-  constexpr int64_t kStreamRows = 8, kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
+  constexpr int64_t kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
   Blocking blocking;
-  blocking.stream = plan.m <= kStreamRows;
+  blocking.stream = plan.m <= kBlockRows;
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
   blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
   blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
-  const int64_t deepest = plan.m == 1 ? plan.k : blocking.stream ? 128 : plan.m < 64 ? 64 : 256;
+  const int64_t deepest = plan.m == 1 ? plan.k : blocking.stream ? 128 : 256;
   blocking.depth = std::max<int64_t>(1, std::min(plan.k, deepest));
   const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
   const int64_t wanted_tasks = threads == 1 ? 1 : 4 * threads;  // several per thread, to even out
   const int64_t column_tasks = divide_up(wanted_tasks, other_tasks);
-  const int64_t widest = blocking.stream ? 256 : plan.m > kBlockRows ? 1024 : 512;
+  const int64_t widest = blocking.stream ? 512 : 1024;
   blocking.task_columns = std::min(widest, round_up(divide_up(plan.n, column_tasks), kColumnUnit));
-  blocking.group_columns = blocking.task_rows > kBlockRows ? blocking.task_columns : kColumnUnit;
+  blocking.group_columns = blocking.stream ? kColumnUnit : blocking.task_columns;
   return blocking;
 }
 

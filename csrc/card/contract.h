@@ -33,7 +33,7 @@ Plan plan(const Step& step, const CoreBox& box);
 
 // How a plan is cut into tasks and cache blocks. Results don't depend on it.
 struct Blocking {
-  bool stream;                      // B is widened in registers (few rows), not to panels
+  bool stream;                      // B is widened as it is used (one block of rows), not before
   int64_t task_rows, task_columns;  // of C, done by one thread over all of k
   int64_t depth;                    // of k, widened to fp32 at a time
   int64_t block_rows;               // of A, widened at a time

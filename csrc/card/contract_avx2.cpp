@@ -13,7 +13,7 @@ namespace {
 struct Avx2 {
   using F = __m256;
   using Watch = __m256i;  // the largest magnitude seen, per lane
-  static constexpr int kLanes = 8, kPanel = 16, kRows = 6, kStreamRows = 5, kRun = 16;
+  static constexpr int kLanes = 8, kPanel = 16, kRows = 6, kStreamRows = 5, kWidenRows = 4, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm256_setzero_ps(); }
   CONTRACT_INLINE static F load(const float* from) { return _mm256_loadu_ps(from); }
@@ -73,19 +73,7 @@ struct Avx2 {
     store(to + 8, load(from + 8));
   }
 
-  // Streaming saves the exchange of quarters: its sums are kept in the order unpacking gives, from one exchange to
-  // the next.
-  template <typename Element, int vectors>
-  CONTRACT_INLINE static void exchange(F* sum) {
-    if constexpr (sizeof(Element) == 2) {
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; v += 2) {
-        const F low = _mm256_permute2f128_ps(sum[v], sum[v + 1], 0x20);
-        sum[v + 1] = _mm256_permute2f128_ps(sum[v], sum[v + 1], 0x31);
-        sum[v] = low;
-      }
-    }
-  }
+  // Panels save the exchange of quarters: their lanes stay in the order unpacking gives.
   template <bool exact>
   CONTRACT_INLINE static void widen_in_registers(const uint16_t* from, F* to, Watch& watch) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -112,16 +100,23 @@ struct Avx2 {
     const __m256i sign = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x8000));
     return _mm256_or_si256(code, _mm256_andnot_si256(nan, sign));
   }
+  // Packing undoes what unpacking did to the order of lanes.
+  template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, uint16_t* to) {
     const __m256i packed = _mm256_packus_epi32(round(load(sums)), round(load(sums + 8)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xD8));
+    const bool ordered = sizeof(From) == sizeof(uint16_t);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), ordered ? packed : _mm256_permute4x64_epi64(packed, 0xD8));
   }
   // Which NaN an operation gives differs between processors: the stored one is always the same.
+  template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, float* to) {
-    for (int i = 0; i < kPanel; i += kLanes) {
-      const F value = load(sums + i), nan = _mm256_set1_ps(__builtin_nanf(""));
-      store(to + i, _mm256_blendv_ps(value, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q)));
-    }
+    const F first = load(sums), second = load(sums + 8);
+    const bool ordered = sizeof(From) == sizeof(float);
+    store(to, with_one_nan(ordered ? first : _mm256_permute2f128_ps(first, second, 0x20)));
+    store(to + 8, with_one_nan(ordered ? second : _mm256_permute2f128_ps(first, second, 0x31)));
+  }
+  CONTRACT_INLINE static F with_one_nan(F value) {
+    return _mm256_blendv_ps(value, _mm256_set1_ps(__builtin_nanf("")), _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
   }
 };
 

@@ -16,7 +16,7 @@ namespace {
 struct Avx512 {
   using F = __m512;
   struct Watch {};  // masks make the exact conversion cheap enough to be the only one
-  static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kStreamRows = 8, kRun = 16;
+  static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kStreamRows = 8, kWidenRows = 8, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm512_setzero_ps(); }
   CONTRACT_INLINE static F load(const float* from) { return _mm512_loadu_ps(from); }
@@ -50,14 +50,13 @@ struct Avx512 {
     store(to, widened(from));
   }
 
-  template <typename Element, int vectors>
-  CONTRACT_INLINE static void exchange(F*) {}
   template <bool exact, typename Element>
   CONTRACT_INLINE static void widen_in_registers(const Element* from, F* to, Watch&) {
     *to = widened(from);
   }
 
   // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.
+  template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, uint16_t* to) {
     for (int i = 0; i < kPanel; i += kLanes) {
       const __m512i bits = _mm512_castps_si512(load(sums + i));
@@ -73,6 +72,7 @@ struct Avx512 {
     }
   }
   // Which NaN an operation gives differs between processors: the stored one is always the same.
+  template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, float* to) {
     for (int i = 0; i < kPanel; i += kLanes) {
       const F value = load(sums + i);

@@ -13,7 +13,7 @@ struct Baseline {
   using L [[gnu::vector_size(32)]] = int64_t;
   using Half [[gnu::vector_size(8)]] = uint16_t;
   struct Watch {};
-  static constexpr int kLanes = 4, kPanel = 8, kRows = 4, kStreamRows = 4, kRun = 4;
+  static constexpr int kLanes = 4, kPanel = 8, kRows = 4, kStreamRows = 4, kWidenRows = 4, kRun = 4;
 
   CONTRACT_INLINE static F zero() { return F{}; }
   template <typename Vector>
@@ -69,14 +69,13 @@ struct Baseline {
     store(to, widened(from));
   }
 
-  template <typename Element, int vectors>
-  CONTRACT_INLINE static void exchange(F*) {}
   template <bool exact, typename Element>
   CONTRACT_INLINE static void widen_in_registers(const Element* from, F* to, Watch&) {
     *to = widened(from);
   }
 
   // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.
+  template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, uint16_t* to) {
     for (int i = 0; i < kPanel; i += kLanes) {
       const I bits = (I)load(sums + i);
@@ -92,6 +91,7 @@ struct Baseline {
     }
   }
   // Which NaN an operation gives differs between processors: the stored one is always the same.
+  template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, float* to) {
     for (int i = 0; i < kPanel; ++i) to[i] = sums[i] == sums[i] ? sums[i] : __builtin_nanf("");
   }

@@ -122,8 +122,13 @@ CONTRACT_INLINE bool fill_once(const StickRows& source, int64_t columns, float* 
 #pragma GCC unroll 8
     for (int64_t n = 0; n < columns; n += V::kPanel) {
 #pragma GCC unroll 4
-      for (int i = 0; i < V::kPanel; i += V::kRun)
-        widen_run<V, exact>(from + n + i, panels + n / V::kPanel * panel_size + i, watch);
+      for (int i = 0; i < V::kPanel; i += V::kRun) {
+        typename V::F column[V::kRun / V::kLanes];
+        V::template widen_in_registers<exact>(from + n + i, column, watch);
+#pragma GCC unroll 2
+        for (int v = 0; v < V::kRun / V::kLanes; ++v)
+          V::store(panels + n / V::kPanel * panel_size + i + v * V::kLanes, column[v]);
+      }
     }
   }
   return exact || V::clean(watch);
@@ -138,14 +143,16 @@ void fill_panels(const StickRows& source, int64_t columns, float* panels) {
 }
 
 // --- streaming: R rows by C columns, sums in registers over all of k ---
-template <typename V, typename Element, int R, int C, bool exact>
+template <typename V, typename Element, int R, int C, bool keeps, bool exact>
 CONTRACT_INLINE void stream_row(const float* a, int64_t a_pitch, const Element* from,
-                                typename V::F (*sum)[C / V::kLanes], typename V::Watch& watch) {
+                                typename V::F (*sum)[C / V::kLanes], float* panel, typename V::Watch& watch) {
   constexpr int kRunVectors = V::kRun / V::kLanes;
 #pragma GCC unroll 4
   for (int c = 0; c < C; c += V::kRun) {
     typename V::F column[kRunVectors];
     V::template widen_in_registers<exact>(from + c, column, watch);
+#pragma GCC unroll 2
+    for (int v = 0; keeps && v < kRunVectors; ++v) V::store(panel + c + v * V::kLanes, column[v]);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
       const typename V::F row = V::broadcast(a + i * a_pitch);
@@ -156,74 +163,97 @@ CONTRACT_INLINE void stream_row(const float* a, int64_t a_pitch, const Element* 
   }
 }
 
-template <typename V, typename Element, int R, int C, bool exact>
-CONTRACT_INLINE bool stream_once(const float* a, int64_t a_pitch, const StickRows& b, const Element* ahead, float* sums,
-                                 bool first) {
+// Where a tile reads and writes. A panel, if there is one, gets the widened columns.
+template <typename Element>
+struct StreamTile {
+  const float* a;
+  int64_t a_pitch;
+  StickRows b;
+  const Element* ahead;
+  float* panel;
+  float* sums;
+  bool first;
+};
+
+template <typename V, typename Element, int R, int C, bool keeps, bool exact>
+CONTRACT_INLINE bool stream_once(const StreamTile<Element>& tile) {
   constexpr int kVectors = C / V::kLanes;
   constexpr int64_t kPasses = kStickBytes / sizeof(Element) / C;  // over the same rows, one per tile of columns
   typename V::F sum[R][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = first ? V::zero() : V::load(sums + i * C + v * V::kLanes);
-    V::template exchange<Element, kVectors>(sum[i]);
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = tile.first ? V::zero() : V::load(tile.sums + i * C + v * V::kLanes);
   }
-  const Element* from = static_cast<const Element*>(b.first);
+  const Element *from = static_cast<const Element*>(tile.b.first), *ahead = tile.ahead;
+  const float* a = tile.a;
+  float* panel = tile.panel;
+  const int64_t stride = tile.b.stride, rows = tile.b.rows, a_pitch = tile.a_pitch;
   typename V::Watch watch = V::watch();
   int64_t k = 0;
-  for (; k + kPasses <= b.rows; k += kPasses, ahead += b.stride) {
+  for (; k + kPasses <= rows; k += kPasses, ahead += stride) {
     fetch_stick(reinterpret_cast<const char*>(ahead));  // each pass brings its share of the next rows
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kPasses; ++i, ++a, from += b.stride)
-      stream_row<V, Element, R, C, exact>(a, a_pitch, from, sum, watch);
+    for (int64_t i = 0; i < kPasses; ++i, ++a, from += stride, panel += keeps ? C : 0)
+      stream_row<V, Element, R, C, keeps, exact>(a, a_pitch, from, sum, panel, watch);
   }
-  for (; k < b.rows; ++k, ++a, from += b.stride) stream_row<V, Element, R, C, exact>(a, a_pitch, from, sum, watch);
+  for (; k < rows; ++k, ++a, from += stride, panel += keeps ? C : 0)
+    stream_row<V, Element, R, C, keeps, exact>(a, a_pitch, from, sum, panel, watch);
   if (!exact && !V::clean(watch)) return false;
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
-    V::template exchange<Element, kVectors>(sum[i]);
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) V::store(sums + i * C + v * V::kLanes, sum[i][v]);
+    for (int v = 0; v < kVectors; ++v) V::store(tile.sums + i * C + v * V::kLanes, sum[i][v]);
   }
   return true;
 }
 
-template <typename V, typename Element, int R, int C>
-[[gnu::noinline]] void stream_tile(const float* a, int64_t a_pitch, const StickRows& b, const Element* ahead,
-                                   float* sums, bool first) {
-  if (!stream_once<V, Element, R, C, false>(a, a_pitch, b, ahead, sums, first))
-    stream_once<V, Element, R, C, true>(a, a_pitch, b, ahead, sums, first);
+template <typename V, typename Element, int R, int C, bool keeps>
+[[gnu::noinline]] void stream_tile(const StreamTile<Element>& tile) {
+  if (!stream_once<V, Element, R, C, keeps, false>(tile)) stream_once<V, Element, R, C, keeps, true>(tile);
 }
 
+// A few rows widen the panel, the others follow.
 template <typename V, typename Element>
 void stream(const StreamBlock& block) {
   constexpr int64_t kStick = kStickBytes / sizeof(Element);
   const Element* ahead = static_cast<const Element*>(block.ahead);
+  StreamTile<Element> tile = {block.a, block.a_pitch, block.b, ahead, block.panel, block.sums, block.first};
   // One row: a whole stick at once has the most chains of sums in flight.
-  if (block.rows == 1) return stream_tile<V, Element, 1, kStick>(block.a, 0, block.b, ahead, block.sums, block.first);
+  if (block.rows == 1) return stream_tile<V, Element, 1, kStick, false>(tile);
+  const int64_t widening = block.rows <= V::kStreamRows ? block.rows : V::kWidenRows;
   for (int64_t column = 0; column < block.columns; column += V::kPanel) {
-    const StickRows b = {static_cast<const Element*>(block.b.first) + column, block.b.stride, block.b.rows};
-    const Element* share = ahead + column / V::kPanel * (b.rows / (kStick / V::kPanel)) * b.stride;
-    visit_groups<V::kStreamRows>(block.rows, [&]<int R>(int64_t row) {
-      const float* a = block.a + row * block.a_pitch;
-      float* sums = block.sums + column * block.rows + row * V::kPanel;
-      stream_tile<V, Element, R, V::kPanel>(a, block.a_pitch, b, share, sums, block.first);
+    tile.b.first = static_cast<const Element*>(block.b.first) + column;
+    tile.ahead = ahead + column / V::kPanel * (block.b.rows / (kStick / V::kPanel)) * block.b.stride;
+    tile.sums = block.sums + column * block.rows;
+    const auto widen = [&]<int R>(int64_t) {
+      if (widening < block.rows)
+        stream_tile<V, Element, R, V::kPanel, true>(tile);
+      else
+        stream_tile<V, Element, R, V::kPanel, false>(tile);
+    };
+    visit_group<V::kStreamRows>(widening, 0, widen);
+    if (widening == block.rows) continue;
+    visit_groups<V::kRows>(block.rows - widening, [&]<int R>(int64_t after) {
+      const int64_t row = widening + after;
+      multiply_tile<V, R>(block.a + row * block.a_pitch, block.a_pitch, block.panel, block.b.rows,
+                          tile.sums + row * V::kPanel, block.first);
     });
   }
 }
 
-// --- writing C ---
-template <typename V, typename Element>
+// --- writing C: sums of operands as `From` are rounded to `Element` ---
+template <typename V, typename From, typename Element>
 void store_panel(const PanelStore& store) {
   Element* c = static_cast<Element*>(store.c);
   for (int64_t i = 0; i < store.rows; ++i) {
     const float* sums = store.sums + i * V::kPanel;
     Element* to = c + store.c_row[i];
     if (store.columns == V::kPanel) {
-      V::round_panel(sums, to);
+      V::template round_panel<From>(sums, to);
     } else {
       Element row[V::kPanel];
-      V::round_panel(sums, row);
+      V::template round_panel<From>(sums, row);
       __builtin_memcpy(to, row, static_cast<size_t>(store.columns) * sizeof(Element));
     }
   }
@@ -231,18 +261,13 @@ void store_panel(const PanelStore& store) {
 
 template <typename V, typename Element>
 constexpr OperandKernels operand_kernels() {
-  return {widen<V, Element>, fill_panels<V, Element>, stream<V, Element>};
+  return {widen<V, Element>, fill_panels<V, Element>, stream<V, Element>, store_panel<V, Element, uint16_t>,
+          store_panel<V, Element, float>};
 }
 
 template <typename V>
 constexpr Kernels kernels_of() {
-  return {V::kPanel,
-          V::kRows,
-          multiply<V>,
-          operand_kernels<V, uint16_t>(),
-          operand_kernels<V, float>(),
-          store_panel<V, uint16_t>,
-          store_panel<V, float>};
+  return {V::kPanel, V::kRows, multiply<V>, operand_kernels<V, uint16_t>(), operand_kernels<V, float>()};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The inner loops of a contraction, compiled once per instruction set. All give the same bits (contract N5): every
 // output is one chain acc = fma(a_k, b_k, acc) over ascending k, whatever the vector width.
+// A panel is a few columns side by side. The order of its lanes is the kernel's own, until its sums are stored.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ struct Block {
   int64_t ahead_rows;
 };
 
-// Few rows of A times the sticks of B: B is widened in registers, on the way to the products.
+// Rows of A times a stick of B. B is widened in registers, on the way to the products of the first few rows; if there
+// are more, they find it in the panel.
 struct StreamBlock {
   const float* a;
   int64_t a_pitch;
@@ -42,16 +44,9 @@ struct StreamBlock {
   StickRows b;
   const void* ahead;  // where the next such rows start, brought near meanwhile
   int64_t columns;    // of the stick
+  float* panel;       // [rows of B][panel_columns], scratch
   float* sums;        // panels of [rows][panel_columns]
   bool first;
-};
-
-// What depends on the format of A and B.
-struct OperandKernels {
-  void (*widen)(const void* source, float* target, int64_t count);
-  // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns].
-  void (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
-  void (*stream)(const StreamBlock& block);
 };
 
 // Sums of one panel rounded to C: row i of the panel goes to c + c_row[i], `columns` lanes of it.
@@ -63,13 +58,21 @@ struct PanelStore {
   int64_t columns;
 };
 
+// What depends on the format of A and B.
+struct OperandKernels {
+  void (*widen)(const void* source, float* target, int64_t count);
+  // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns].
+  void (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
+  void (*stream)(const StreamBlock& block);
+  void (*store_sen169)(const PanelStore& store);
+  void (*store_fp32)(const PanelStore& store);
+};
+
 struct Kernels {
   int panel_columns;
   int tile_rows;  // most rows that share one pass over a panel
   void (*multiply)(const Block& block);
   OperandKernels sen169, fp32;
-  void (*store_sen169)(const PanelStore& store);
-  void (*store_fp32)(const PanelStore& store);
 };
 
 const Kernels& baseline_kernels();
