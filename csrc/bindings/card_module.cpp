@@ -198,11 +198,11 @@ void bind_process(py::module_& m) {
   m.def(
       "configure",
       [](int cards, int threads, uint64_t memory_bytes, uint64_t host_reserve_bytes, double cache_watermark,
-         bool sanitize, std::string isa) {
-        configure({cards, threads, memory_bytes, host_reserve_bytes, cache_watermark, sanitize, std::move(isa)});
+         bool sanitize, bool null, std::string isa) {
+        configure({cards, threads, memory_bytes, host_reserve_bytes, cache_watermark, sanitize, null, std::move(isa)});
       },
       py::kw_only(), py::arg("cards"), py::arg("threads"), py::arg("memory_bytes"), py::arg("host_reserve_bytes"),
-      py::arg("cache_watermark"), py::arg("sanitize"), py::arg("isa"));
+      py::arg("cache_watermark"), py::arg("sanitize"), py::arg("null"), py::arg("isa"));
   m.def("card_count", &card_count);
   m.def("card", &card, py::arg("index"), py::return_value_policy::reference, ReleaseGil());
   m.def("cards_started", &cards_started);

@@ -22,7 +22,7 @@ Allocator::Allocator(Card* card, int card_index, DeviceMemory& memory, Streams s
       card_index_(card_index),
       memory_(memory),
       streams_(std::move(streams)),
-      sanitize_(configuration.sanitize),
+      sanitize_(configuration.sanitize && !configuration.null),
       watermark_bytes_(watermark_of(configuration)),
       next_trim_bytes_(watermark_bytes_) {
   Chunk& whole = *new_chunk();

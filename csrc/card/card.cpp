@@ -25,7 +25,7 @@ class SoftwareCard final : public Card {
  public:
   SoftwareCard(int index, const Configuration& configuration)
       : index_(index),
-        memory_(index, configuration.memory_bytes, configuration.host_reserve_bytes),
+        memory_(index, configuration.memory_bytes, configuration.host_reserve_bytes, !configuration.null),
         executors_(*this, std::max(2, worker_threads())),
         allocator_(this, index, memory_, allocator_streams(), configuration) {
     handles_ = memory_.base();

@@ -25,6 +25,7 @@ struct Configuration {
   uint64_t host_reserve_bytes = 512ull << 20;  // never taken from the host's or the cgroup's memory
   double cache_watermark = 0.5;                // cached free pages above this fraction of the host's memory go back
   bool sanitize = false;                       // unkind card: fresh and freed memory is poisoned
+  bool null = false;                           // accepts programs and copies, and neither computes nor keeps anything
   std::string isa;  // widest instructions to use: "baseline", "avx2", "avx512"; "": the host's
 };
 void configure(const Configuration& configuration);  // InvalidArgument if a card is already in use

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "card.h"
 #include "dma_kernels.h"
 #include "dma_plan.h"
 #include "dma_sticks.h"
@@ -248,7 +249,7 @@ void copy_in(const HostView& source, const DeviceView& target) {
   check_sizes(source.size, target.size);
   const convert::Conversion convert = convert::to_device(source.dtype, element_of(target));
   if (convert.run == nullptr) no_conversion(name(source.dtype), element_text(element_of(target)));
-  if (count_elements(target.size) == 0) return;
+  if (count_elements(target.size) == 0 || configuration().null) return;
   auto* data = static_cast<std::byte*>(source.data);
   const int itemsize = host_itemsize(source.dtype);
   if (!move_view(target, data, itemsize, source.stride, convert, true)) {
@@ -273,7 +274,7 @@ void copy_across(const DeviceView& source, const DeviceView& target) {
   const convert::Conversion convert = convert::between(element_of(source), element_of(target));
   if (convert.run == nullptr) no_conversion(element_text(element_of(source)), element_text(element_of(target)));
   const int64_t elements = count_elements(source.size);
-  if (elements == 0) return;
+  if (elements == 0 || configuration().null) return;
   if (same_places(source, target) && element_of(source) == element_of(target)) {
     if (source.memory == target.memory) return;
     if (covers_buffer(source)) {

@@ -92,6 +92,7 @@ class Engine final : public PreparedProgram {
 
   void run(Card& card, const LaunchArguments& launch) const override {
     check_launch(launch);
+    if (configuration().null) return check_addresses(card, launch);
     const FloatingPointScope scope;
     for (size_t i = 0; i < steps_.size(); ++i) {
       const Step& step = program_.steps[i];
@@ -110,6 +111,18 @@ class Engine final : public PreparedProgram {
       for (const std::string& problem : check_step(program_.steps[i], program_.symbols, program_.scalars))
         problems += "\n  step " + std::to_string(i) + " '" + program_.steps[i].name + "': " + problem;
     if (!problems.empty()) fail(Fault::InvalidArgument, "program '" + program_.name + "' cannot run:" + problems);
+  }
+
+  // What a null card does with a launch.
+  void check_addresses(const Card& card, const LaunchArguments& launch) const {
+    for (const Step& step : program_.steps) {
+      if (step.kind != StepKind::Relayout) {
+        (void)resolve(card, step, launch);
+        continue;
+      }
+      (void)resolve(card, step.views[0], step.inputs[0], launch);
+      (void)resolve(card, step.views[1], step.outputs[0], launch);
+    }
   }
 
   void check_launch(const LaunchArguments& launch) const {

@@ -52,10 +52,11 @@ std::byte* reserve_backing(uint64_t bytes) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes)
+DeviceMemory::DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes, bool backed)
     : bytes_(bytes),
       mapped_bytes_((bytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes),
       host_reserve_bytes_(host_reserve_bytes),
+      backed_(backed),
       commits_(new std::atomic<uint32_t>[mapped_bytes_ / kRegionBytes]()) {
   void* handles = reserve_handles(card_index, mapped_bytes_);
   if (handles == MAP_FAILED) fail_reserve(card_index, bytes);
@@ -87,6 +88,7 @@ uint32_t DeviceMemory::missing_granules(uint64_t region, uint64_t first, uint64_
 }
 
 uint64_t DeviceMemory::missing_bytes(Address address, uint64_t bytes) const {
+  if (!backed_) return 0;
   const uint64_t first = (address - base_) / kGranuleBytes, last = (address - base_ + bytes - 1) / kGranuleBytes;
   uint64_t granules = 0;
   for (uint64_t region = first / kRegionGranules; region <= last / kRegionGranules; ++region)

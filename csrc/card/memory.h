@@ -19,7 +19,8 @@ constexpr uint64_t kGranuleBytes =
 
 class DeviceMemory {
  public:
-  DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes);
+  // Memory that is not `backed` takes nothing from the host: it reads as zeros and must not be written.
+  DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes, bool backed = true);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -44,6 +45,7 @@ class DeviceMemory {
   void release_run(uint64_t first, uint64_t end);
 
   uint64_t bytes_, mapped_bytes_, host_reserve_bytes_;
+  bool backed_;
   Address base_;
   std::byte* backing_;
   std::unique_ptr<std::atomic<uint32_t>[]> commits_;  // a bit per granule; atomic: the budget reads it without our lock

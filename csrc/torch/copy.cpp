@@ -51,6 +51,7 @@ at::Tensor read_bytes(const at::Tensor& source) {
 void write_bytes(const at::Tensor& source, const at::Tensor& target) {
   BufferRecord& record = record_of(target);
   settle(record);
+  if (openspyre::configuration().null) return;
   if (!record.shape) {
     bytes_of(record.memory(), target).copy_(source);
     return;
@@ -74,7 +75,8 @@ bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
   }
   settle(from);
   at::Storage fresh = new_storage(from.shape, source.device().index());
-  std::memcpy(record_of(fresh.data_ptr()).memory(), from.memory(), from.shape->device_bytes());
+  if (!openspyre::configuration().null)
+    std::memcpy(record_of(fresh.data_ptr()).memory(), from.memory(), from.shape->device_bytes());
   replace(target.storage(), fresh.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, target.device())));
   return true;
 }

@@ -169,7 +169,7 @@ void resize_bytes(const c10::Storage& storage, size_t bytes) {
   BufferRecord& after = record_of(raw);
   before.wait_for_writer();
   const size_t kept = std::min(bytes, before.host_bytes);
-  if (kept > 0) {
+  if (kept > 0 && !openspyre::configuration().null) {
     std::vector<std::byte> image(before.host_bytes);
     if (shape) {
       openspyre::read_image(*shape, before.memory(), image.data());

@@ -100,6 +100,7 @@ def configure(
     host_reserve_bytes: int,
     cache_watermark: float,
     sanitize: bool,
+    null: bool,
     isa: str,
 ) -> None: ...
 def card_count() -> int: ...

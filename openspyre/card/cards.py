@@ -1,6 +1,7 @@
 """The process-wide set of cards: configured once, started on first use."""
 
 import threading
+import warnings
 
 from openspyre.card import _card
 from openspyre.spec.environment import Settings
@@ -24,6 +25,9 @@ def configure(settings: Settings | None = None) -> Settings:
 
 
 def _apply(settings: Settings) -> None:
+    if settings.card == "null":
+        said = "OPENSPYRE_CARD=null: programs are accepted, nothing is computed, and all that is read back is 0"
+        warnings.warn(said, stacklevel=2)
     _card.configure(
         cards=len(settings.visible_cards()),
         threads=settings.threads,
@@ -31,6 +35,7 @@ def _apply(settings: Settings) -> None:
         host_reserve_bytes=settings.host_reserve_mib << 20,
         cache_watermark=settings.cache_watermark,
         sanitize=settings.sanitize,
+        null=settings.card == "null",
         isa=settings.isa,
     )
 

@@ -29,6 +29,12 @@ class Settings:
     """Every switch with its value. `Settings()` has the defaults; a new switch is a new line here."""
 
     cards: int = switch("OPENSPYRE_CARDS", 1, integer(0, SPYRE.max_cards), "cards in this machine")
+    card: str = switch(
+        "OPENSPYRE_CARD",
+        "software",
+        choice("software", "null"),
+        "software: the card computes; null: it accepts programs, computes nothing, and reads as 0",
+    )
     threads: int = switch("OPENSPYRE_THREADS", 0, integer(0, 1024), "host threads for the cores; 0: one per CPU")
     card_memory_gib: float = switch(
         "OPENSPYRE_CARD_MEMORY_GIB",

@@ -8,13 +8,19 @@ from openspyre.artifact.model import Buffer, Bundle, Role
 from openspyre.backend.cache import ProgramCache
 from openspyre.card import DeviceArray, _card, cards, programs
 from openspyre.spec.environment import Settings
+from openspyre.spec.errors import InvalidArgument
 
 
 def execute(
     bundle: Bundle, arrays: dict[str, NDArray[Any]], scalars: dict[str, int | float]
 ) -> dict[str, NDArray[Any]]:
     """Runs a valid bundle on the default card; outputs and changed inputs by name."""
-    program = ProgramCache.of(Settings.read()).compiled(bundle)
+    settings = Settings.read()
+    if settings.card == "null":
+        raise InvalidArgument(
+            "OPENSPYRE_CARD=null computes nothing, so there is nothing to write: unset it to run a bundle"
+        )
+    program = ProgramCache.of(settings).compiled(bundle)
     placed = {buffer.name: _place(buffer, arrays.get(buffer.name)) for buffer in bundle.arguments}
     loaded = programs.load(program)
     try:

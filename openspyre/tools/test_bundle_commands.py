@@ -104,6 +104,16 @@ def test_run_computes_what_numpy_computes(tmp_path: Path, capsys: pytest.Capture
     assert len(list(own_cache.rglob("*.program"))) == 1
 
 
+def test_run_refuses_a_card_that_computes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENSPYRE_CARD", "null")
+    saved(tmp_path / "x.npy", (128, 200), 0)
+    directory = written(samples.row_sums(), tmp_path)
+    assert main(["run", str(directory), f"--input=x={tmp_path / 'x.npy'}"]) == 1
+    assert "OPENSPYRE_CARD=null computes nothing" in capsys.readouterr().err
+
+
 def test_run_reduces_contracts_and_moves(tmp_path: Path) -> None:
     x, a, b = (saved(tmp_path / f"{n}.npy", s, 2) for n, s in (("x", (128, 200)), ("a", (64, 192)), ("b", (192, 128))))
     moved = saved(tmp_path / "m.npy", (64, 128), 3)
