@@ -30,19 +30,37 @@ LANE ExpParts exp_parts(float x) {
   return {fma(n, -kLn2Low, fma(n, -kLn2High, x)), rounded_integer(shifted)};
 }
 
+// Limits to both sides, as integers: comparisons of floats become branches or blends, these an instruction each. A NaN
+// is limited too; the result gets it back.
+LANE float within(float x, float limit) {
+  return with_sign(as_float(smaller(as_bits(magnitude(x)), as_bits(limit))), x);
+}
+LANE float magnitude_within(float x, float limit) { return as_float(smaller(as_bits(magnitude(x)), as_bits(limit))); }
+LANE float or_nan(float result, float x) { return as_float(as_bits(result) | (is_nan(x) ? 0xFFFFFFFFu : 0u)); }
+
 // A comparison with NaN is false: these let it through.
 LANE float at_most(float x, float limit) { return x > limit ? limit : x; }
 LANE float at_least(float x, float limit) { return x < limit ? limit : x; }
 
-LANE float exp_of_rest(float r) {
+// A number and what it lacks.
+struct Sum {
+  float high, low;
+};
+
+LANE Sum exp_of_rest_in_parts(float r) {
   const float q = polynomial(r, 0x1.fffffcp-2f, 0x1.555488p-3f, 0x1.555842p-5f, 0x1.1240dep-7f, 0x1.6ae888p-10f);
   const float sum = 1.0f + r, lost = r - (sum - 1.0f);
-  return sum + fma(r * r, q, lost);
+  return {sum, fma(r * r, q, lost)};
+}
+
+LANE float exp_of_rest(float r) {
+  const Sum parts = exp_of_rest_in_parts(r);
+  return parts.high + parts.low;
 }
 
 LANE float exp_lane(float x) {
-  const ExpParts parts = exp_parts(at_least(at_most(x, 89.0f), -104.5f));
-  return scale(exp_of_rest(parts.rest), parts.exponent);
+  const ExpParts parts = exp_parts(within(x, 104.5f));
+  return or_nan(scale(exp_of_rest(parts.rest), parts.exponent), x);
 }
 
 // exp where the result is known to be a normal number.
@@ -58,9 +76,9 @@ LANE float exp2_of_rest(float r) {
 }
 
 LANE float exp2_lane(float x) {
-  const float inside = at_least(at_most(x, 129.0f), -151.0f);
+  const float inside = within(x, 151.0f);
   const float shifted = inside + kRounder;
-  return scale(exp2_of_rest(inside - (shifted - kRounder)), rounded_integer(shifted));
+  return or_nan(scale(exp2_of_rest(inside - (shifted - kRounder)), rounded_integer(shifted)), x);
 }
 
 // 2^n p + 2^n - 1 with p = expm1(rest), at half the scale so that 2^128 is not needed.
@@ -89,8 +107,8 @@ LANE float tanh_lane(float x) {
   const float a = magnitude(x), z = x * x;
   const float p = polynomial(z, -0x1.55553p-2f, 0x1.110684p-3f, -0x1.b82628p-5f, 0x1.51903ep-6f, -0x1.732bb2p-8f);
   const float small = fma(x * z, p, x);
-  const float large = 1.0f - 2.0f / (exp_normal(2.0f * at_most(a, 10.0f)) + 1.0f);
-  return with_sign(a < 0.625f ? small : large, x);
+  const float large = 1.0f - 2.0f / (exp_normal(2.0f * magnitude_within(x, 10.0f)) + 1.0f);
+  return or_nan(with_sign(a < 0.625f ? small : large, x), x);
 }
 
 // Up to 0.9 an odd polynomial; beyond, 1 - 2^-g with a polynomial g for the logarithm of erfc.
@@ -99,7 +117,7 @@ LANE float erf_lane(float x) {
   const float p =
       polynomial(z, 0x1.06eba6p-3f, -0x1.8126ecp-2f, 0x1.ce1b86p-4f, -0x1.b69b96p-6f, 0x1.479c9ep-8f, -0x1.3ba9cap-11f);
   const float small = fma(x, p, x);
-  const float t = at_most(a, 4.0f);
+  const float t = magnitude_within(x, 4.0f);
   const float g = polynomial(t, 0x1.f7a1f6p-13f, 0x1.a0877ep+0f, 0x1.d68238p-1f, 0x1.339e58p-3f, -0x1.07bbfap-5f,
                              0x1.21d6ecp-8f, -0x1.2bddecp-12f);
   const float shifted = kRounder - g, r = -g - (shifted - kRounder);
@@ -107,7 +125,26 @@ LANE float erf_lane(float x) {
       polynomial(r, 0x1.62e43p-1f, 0x1.ebfb94p-3f, 0x1.c6af9ep-5f, 0x1.3b681ap-7f, 0x1.5efb18p-10f, 0x1.1722f6p-13f);
   const float rest = fma(r, q, 1.0f);
   const float large = fma(rest, -power_of_two(rounded_integer(shifted)), 1.0f);
-  return a > 0.9f ? with_sign(large, x) : small;
+  return a > 0.9f ? with_sign(large, x) : small;  // a NaN is small
+}
+
+// exp(-x^2) / (|x| + 1.5) times a polynomial in (|x| - 1.5) / (|x| + 1.5). What the square, the quotient and the
+// products lose to rounding is added at the end; w + 1.08 is how a change of the quotient acts, within 0.15.
+LANE float erfc_lane(float x) {
+  const float a = magnitude_within(x, 10.2f), under = a + 1.5f;
+  const float w = 1.0f / under, w_lost = fma(-w, a - (under - 1.5f), fma(-w, under, 1.0f));
+  const float q = polynomial(fma(-3.0f, w, 1.0f), 0x1.edf488p-1f, -0x1.0404eap-1f, 0x1.35bf26p-4f, 0x1.8750cap-5f,
+                             -0x1.0a0fd4p-7f, -0x1.35fa24p-7f, -0x1.a763d2p-11f, 0x1.d0aee2p-10f, 0x1.c65e72p-11f,
+                             -0x1.202406p-14f, -0x1.dde648p-13f, -0x1.30592ep-14f);
+  const float square = a * a, square_lost = fma(a, a, -square);
+  const ExpParts parts = exp_parts(-square);
+  const Sum e = exp_of_rest_in_parts(parts.rest);
+  const float scaled = w * q, scaled_lost = fma(w, q, -scaled);
+  const float product = e.high * scaled, product_lost = fma(e.high, scaled, -product);
+  const float change = fma(w + 1.08f, w_lost, -square_lost), whole = fma(e.low, scaled, product);
+  const float lost = fma(e.low, scaled, fma(whole, change, fma(e.high, scaled_lost, product_lost)));
+  const float tail = scale(product + lost, parts.exponent);
+  return or_nan(x < 0.0f ? 2.0f - tail : tail, x);
 }
 
 }  // namespace

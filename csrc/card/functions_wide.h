@@ -1,5 +1,5 @@
 // Functions that work in double inside, because fp32 would cost them their second ulp: log2, log10, pow, the hyperbolic
-// and the inverse ones, erfc.
+// and the inverse ones.
 #pragma once
 
 #include "functions_log.h"
@@ -88,18 +88,6 @@ LANE float acos_lane(float x) {
   const double angle = wide_angle(__builtin_sqrt(1.0 - a * a), a);
   const float turned = static_cast<float>(x < 0.0f ? 0x1.921fb54442d18p+1 - angle : angle);
   return magnitude(x) <= 1.0f ? turned : kNan;
-}
-
-// exp(-x^2) / (1 + 2x) times a polynomial in (x - 3) / (x + 3).
-LANE float erfc_lane(float x) {
-  const double a = static_cast<double>(at_most(magnitude(x), 11.0f));
-  const double u = (a - 3.0) / (a + 3.0);
-  const double p = polynomial(u, 1.2530080582782661, -0.1356211072038559, -0.04756229579832312, 0.12964521374817684,
-                              -0.11927360060002876, 0.06830724624229037, -0.023771577735870283, 0.0025337654744166244,
-                              0.0018963687689180196, -0.00078885231445017634, -0.00012927706897040877,
-                              0.00012339416901919732, 3.1984222315292224e-05);
-  const double tail = wide_exp2(a * a * -kWideLog2E) * p / (1.0 + 2.0 * a);
-  return static_cast<float>(x < 0.0f ? 2.0 - tail : tail);
 }
 
 // Whether a number is an integer, and an odd one. Conditions are joined by & and |: branches would not vectorise.
