@@ -10,36 +10,14 @@
 #include "eager.h"
 #include "fallback.h"
 #include "generator.h"
+#include "graph_launch.h"
+#include "python_half.h"
 #include "views.h"
 
 namespace py = pybind11;
 
 namespace torch_spyre {
 namespace {
-
-// Callables of the Python half; leaked, because they may be needed while the interpreter shuts down.
-struct PythonHalf {
-  py::object configure;  // reads the environment and configures the cards
-  py::object raise;      // (fault name, message): raises the catalogue's class
-  py::object announce;   // (operator, mode): warns or raises
-  py::object compile;    // (operator, arguments): a plan, or None for the CPU fallback
-};
-PythonHalf& python() {
-  static auto* half = new PythonHalf;
-  return *half;
-}
-
-template <typename... Arguments>
-void call_python(const py::object& callable, Arguments&&... arguments) {
-  try {
-    callable(std::forward<Arguments>(arguments)...);
-  } catch (py::error_already_set& error) {
-    error.restore();
-    python_error python;
-    python.persist();
-    throw python;
-  }
-}
 
 std::atomic<bool> configured{false};
 
@@ -63,84 +41,6 @@ void rethrow(const openspyre::Error& error) {
 void announce_fallback(const std::string& op, FallbackMode mode) {
   py::gil_scoped_acquire gil;
   call_python(python().announce, op, mode == FallbackMode::Error ? "error" : "warn");
-}
-
-// --- eager compilation
-// ------------------------------------------------------------------------------------------------
-namespace {
-
-py::object to_python(const c10::IValue& value) {
-  if (value.isTensor()) {
-    return value.toTensor().defined() ? py::cast(value.toTensor()) : py::object(py::none());
-  }
-  if (value.isInt()) return py::cast(value.toInt());
-  if (value.isDouble()) return py::cast(value.toDouble());
-  if (value.isBool()) return py::cast(value.toBool());
-  if (value.isString()) return py::cast(value.toStringRef());
-  if (value.isIntList()) return py::cast(value.toIntVector());
-  if (value.isTensorList() || value.isOptionalTensorList()) {
-    py::list items;
-    for (const c10::IValue& item : value.toListRef()) items.append(to_python(item));
-    return items;
-  }
-  return py::none();
-}
-
-openspyre::Layout layout_from(const py::handle& layout) {
-  return {py::cast<std::vector<int64_t>>(layout.attr("device_size")),
-          py::cast<std::vector<int64_t>>(layout.attr("stride_map")),
-          static_cast<openspyre::DataFormat>(py::cast<int>(layout.attr("device_dtype"))),
-          static_cast<openspyre::ElementArrangement>(py::cast<int>(layout.attr("element_arrangement")))};
-}
-
-ResultPlan result_plan(const py::handle& model) {
-  ResultPlan result;
-  result.argument = py::cast<int>(model.attr("argument"));
-  result.dtype = py::cast<at::ScalarType>(model.attr("dtype"));
-  result.size = py::cast<std::vector<int64_t>>(model.attr("size"));
-  result.stride = py::cast<std::vector<int64_t>>(model.attr("stride"));
-  if (result.argument < 0) {
-    result.shape =
-        openspyre::intern(result.size, result.stride, dtype_of(result.dtype), layout_from(model.attr("layout")));
-  }
-  return result;
-}
-
-CallPlan call_plan(const py::handle& model) {
-  CallPlan plan;
-  if (model.is_none()) {
-    plan.fallback = true;
-    return plan;
-  }
-  plan.program = py::cast<uint64_t>(model.attr("program"));
-  plan.symbols = py::cast<std::vector<int>>(model.attr("symbols"));
-  plan.compiled_offsets = py::cast<std::vector<int64_t>>(model.attr("offsets"));
-  for (const py::handle scalar : model.attr("scalars")) {
-    const auto [argument, encoding] = py::cast<std::pair<int, std::string>>(scalar);
-    plan.scalars.push_back({argument, encoding == "int"      ? ScalarPlan::Encoding::Int
-                                      : encoding == "sen169" ? ScalarPlan::Encoding::Sen169
-                                                             : ScalarPlan::Encoding::Float});
-  }
-  for (const py::handle result : model.attr("results")) plan.results.push_back(result_plan(result));
-  plan.resize = py::cast<std::vector<int>>(model.attr("resize"));
-  plan.pool_bytes = py::cast<size_t>(model.attr("pool_bytes"));
-  return plan;
-}
-
-}  // namespace
-
-CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, size_t arguments) {
-  py::gil_scoped_acquire gil;
-  try {
-    py::list values;
-    for (size_t i = stack.size() - arguments; i < stack.size(); ++i) values.append(to_python(stack[i]));
-    return call_plan(python().compile(op, values));
-  } catch (py::error_already_set& error) {
-    error.restore();
-    python_error python;
-    python.persist();
-    throw python;
-  }
 }
 
 namespace {
@@ -187,8 +87,9 @@ py::dict fallback_statistics() {
 }  // namespace
 
 PYBIND11_MODULE(_torch, m) {
-  m.def("connect", [](py::object configure, py::object raise, py::object announce, py::object compile) {
-    python() = {std::move(configure), std::move(raise), std::move(announce), std::move(compile)};
+  m.def("connect", [](py::object configure, py::object raise, py::object announce, py::object compile,
+                      py::object specialise) {
+    python() = {std::move(configure), std::move(raise), std::move(announce), std::move(compile), std::move(specialise)};
   });
   m.def("is_configured", [] { return configured.load(); });
   m.def("ensure_configured", &ensure_configured);
@@ -242,17 +143,13 @@ PYBIND11_MODULE(_torch, m) {
     }
     return register_eager(op, keys);
   });
-  m.def(
-      "launch_program",
-      [](uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs, const std::vector<uint32_t>& scalars,
-         size_t pool_bytes) { translated([&] { launch_program(program, tensors, inputs, scalars, pool_bytes); }); },
-      py::call_guard<py::gil_scoped_release>());
   m.def("eager_counts", [] {
     const EagerCounts counts = eager_counts();
     return py::make_tuple(counts.launches, counts.compilations, counts.programs);
   });
   m.def("limit_eager_plans", &limit_eager_plans);
   m.def("clear_eager_cache", &clear_eager_cache);
+  bind_graphs(m);
 
   m.def("get_downcast_warning", &downcast_warning);
   m.def("set_downcast_warning", &set_downcast_warning);

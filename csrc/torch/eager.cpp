@@ -9,43 +9,24 @@
 #include <bit>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 
 #include "fallback.h"
-#include "program_table.h"
+#include "launch.h"
 
 namespace torch_spyre {
 namespace {
-
-using Key = c10::SmallVector<int64_t, 64>;
-
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    uint64_t hash = 0x9E3779B97F4A7C15ull;
-    for (const int64_t word : key)
-      hash = (hash ^ static_cast<uint64_t>(word)) * 0xFF51AFD7ED558CCDull, hash ^= hash >> 32;
-    return hash;
-  }
-};
-
-struct LoadedPlan {
-  CallPlan plan;
-  std::shared_ptr<const openspyre::PreparedProgram> program;
-  mutable std::atomic<int64_t> last_use{0};  // in launches of the process
-};
 
 // One per registered operator; never freed, because the dispatcher points into it.
 struct EagerOp {
   std::string name;
   std::vector<ScalarKey> scalars;  // per schema argument
   bool makes_range = false;        // out= is given its size before the key is made, which then needs no numbers
-  std::shared_mutex mutex;
-  std::unordered_map<Key, std::shared_ptr<const LoadedPlan>, KeyHash> plans;
+  PlanCache plans;
 };
 
 std::atomic<size_t> plans_per_op{4096};
-std::atomic<int64_t> launches{0}, compilations{0};
+std::atomic<int64_t> compilations{0};
 
 struct OpTable {
   std::mutex mutex;
@@ -59,23 +40,6 @@ OpTable& op_table() {
 
 // --- the key (D7)
 // -------------------------------------------------------------------------------------------------------
-
-// True if no index of the view carries from one group of the layout into the next: then only the lane of its start
-// matters.
-bool walks_within_groups(const openspyre::BufferShape& shape, const at::Tensor& tensor) {
-  int64_t rest = tensor.storage_offset();
-  c10::SmallVector<int64_t, 8> steps(tensor.strides().begin(), tensor.strides().end());
-  for (const openspyre::Group& group : shape.groups()) {
-    int64_t reach = rest / group.base_stride;
-    rest %= group.base_stride;
-    for (size_t dim = 0; dim < steps.size(); ++dim) {
-      reach += steps[dim] / group.base_stride * (tensor.size(static_cast<int64_t>(dim)) - 1);
-      steps[dim] %= group.base_stride;
-    }
-    if (reach >= group.extent) return false;
-  }
-  return rest == 0;
-}
 
 class CallReader {
  public:
@@ -140,12 +104,7 @@ class CallReader {
         {8, static_cast<int64_t>(tensor.scalar_type()), static_cast<int64_t>(shape.id()), tensor.dim(), alias(tensor)});
     key.append(tensor.sizes().begin(), tensor.sizes().end());
     key.append(tensor.strides().begin(), tensor.strides().end());
-    if (tensor.numel() > 0 && walks_within_groups(shape, tensor)) {
-      const int lanes = openspyre::elems_per_stick(shape.layout().format);
-      key.push_back(shape.device_offset(tensor.storage_offset()) % lanes);
-    } else {
-      key.append({-3, tensor.storage_offset()});
-    }
+    key.push_back(offset_class(shape, tensor));
     tensors.push_back(&tensor);
   }
 
@@ -187,88 +146,23 @@ uint32_t encode(const c10::IValue& value, ScalarPlan::Encoding encoding) {
   return 0;
 }
 
-struct Launch {
-  std::shared_ptr<const LoadedPlan> loaded;
-  openspyre::Card* card;
-  c10::SmallVector<openspyre::Address, 6> addresses;
-  c10::SmallVector<int64_t, 6> offsets, host_offsets;
-  c10::SmallVector<uint32_t, 4> scalars;
-
-  void operator()() const {
-    const auto view = [](const auto& list) { return std::span(list.data(), list.size()); };
-    loaded->program->run(*card, {view(addresses), view(offsets), view(host_offsets), view(scalars)});
-  }
-};
-
-void launch(const EagerOp& op, std::shared_ptr<const LoadedPlan> loaded, const CallReader& call,
-            const torch::jit::Stack& stack, size_t arguments, c10::SmallVector<at::Tensor, 2>& results) {
+void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call, const torch::jit::Stack& stack,
+                 size_t arguments, Results& results) {
   const CallPlan& plan = loaded->plan;
-  for (const ResultPlan& result : plan.results) {
-    results.push_back(result.argument >= 0
-                          ? *call.tensors[result.argument]
-                          : new_tensor(result.size, result.stride, result.dtype, result.shape, call.device));
-  }
+  make_results(plan, call.tensors, call.device, results);
   if (plan.program == 0) return;  // nothing to compute: an empty result
-  openspyre::Stream& stream = current_stream(call.device);
-  Launch work{std::move(loaded), &stream.card(), {}, {}, {}, {}};
-  for (size_t i = 0; i < plan.symbols.size(); ++i) {
-    const int symbol = plan.symbols[i];
-    const at::Tensor& tensor = symbol >= 0 ? *call.tensors[symbol] : results[-1 - symbol];
-    const BufferRecord& record = record_of(tensor);
-    const int64_t offset = tensor.storage_offset(), compiled = plan.compiled_offsets[i];
-    work.addresses.push_back(record.block ? record.block->address : 0);
-    work.host_offsets.push_back(offset - compiled);
-    work.offsets.push_back(
-        offset == compiled ? 0 : record.shape->device_offset(offset) - record.shape->device_offset(compiled));
-  }
+  c10::SmallVector<uint32_t, 4> scalars;
   for (const ScalarPlan& scalar : plan.scalars) {
-    work.scalars.push_back(encode(stack[stack.size() - arguments + scalar.argument], scalar.encoding));
+    scalars.push_back(encode(stack[stack.size() - arguments + scalar.argument], scalar.encoding));
   }
-  openspyre::Block* pool = nullptr;
-  if (plan.pool_bytes > 0) {
-    pool = work.card->allocate(plan.pool_bytes, stream.id());
-    work.addresses.push_back(pool->address);
-    work.offsets.push_back(0);
-    work.host_offsets.push_back(0);
-  }
-  const openspyre::Ticket ticket = stream.submit(op.name.c_str(), std::move(work));
-  if (pool) pool->card->free(pool);  // in stream order: the launch is before it
-  for (const at::Tensor& result : results) record_of(result).written_by(stream, ticket);
-  launches.fetch_add(1, std::memory_order_relaxed);
+  launch(op.name.c_str(), std::move(loaded), call.tensors, results, scalars, call.device);
 }
 
-// Sizes that came once, as those of a growing cache, must not push out what a program uses all the time.
-void forget_older_half(EagerOp& op) {
-  std::vector<int64_t> uses;
-  for (const auto& [key, loaded] : op.plans) uses.push_back(loaded->last_use.load(std::memory_order_relaxed));
-  const auto middle = uses.begin() + static_cast<int64_t>(uses.size() / 2);
-  std::nth_element(uses.begin(), middle, uses.end());
-  std::erase_if(op.plans, [&](const auto& entry) {
-    const LoadedPlan& loaded = *entry.second;
-    if (loaded.last_use.load(std::memory_order_relaxed) > *middle) return false;
-    openspyre::withdraw(loaded.plan.program);  // running launches hold theirs
-    return true;
-  });
-}
-
-std::shared_ptr<const LoadedPlan> find_or_compile(EagerOp& op, const CallReader& call, const torch::jit::Stack& stack,
-                                                  size_t arguments) {
-  {
-    std::shared_lock lock(op.mutex);
-    const auto found = op.plans.find(call.key);
-    if (found != op.plans.end()) {
-      found->second->last_use.store(launches.load(std::memory_order_relaxed), std::memory_order_relaxed);
-      return found->second;
-    }
-  }
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->plan = compile_call(op.name, stack, arguments);
-  if (loaded->plan.program) loaded->program = openspyre::published(loaded->plan.program);
+LoadedPlanPtr find_or_compile(EagerOp& op, const CallReader& call, const torch::jit::Stack& stack, size_t arguments) {
+  if (LoadedPlanPtr found = op.plans.find(call.key)) return found;
+  auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
   compilations.fetch_add(1, std::memory_order_relaxed);
-  std::unique_lock lock(op.mutex);
-  loaded->last_use.store(launches.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  if (op.plans.size() >= plans_per_op.load(std::memory_order_relaxed)) forget_older_half(op);
-  return op.plans.emplace(call.key, std::move(loaded)).first->second;
+  return op.plans.keep(call.key, std::move(loaded), plans_per_op.load(std::memory_order_relaxed));
 }
 
 void check_overlap(const CallPlan& plan, const CallReader& call) {
@@ -305,7 +199,7 @@ void resize_to_range(const torch::jit::Stack& stack) {
 void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp& op) {
   const c10::FunctionSchema& schema = handle.schema();
   const size_t arguments = schema.arguments().size();
-  c10::SmallVector<at::Tensor, 2> results;
+  Results results;
   if (op.makes_range) resize_to_range(*stack);
   const bool done = translated([&] {
     CallReader call(op, *stack, arguments);
@@ -320,11 +214,11 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
       CallReader again(op, *stack, arguments);
       loaded = find_or_compile(op, again, *stack, arguments);
       check_overlap(loaded->plan, again);
-      launch(op, std::move(loaded), again, *stack, arguments, results);
+      launch_call(op, std::move(loaded), again, *stack, arguments, results);
       return true;
     }
     check_overlap(loaded->plan, call);
-    launch(op, std::move(loaded), call, *stack, arguments, results);
+    launch_call(op, std::move(loaded), call, *stack, arguments, results);
     return true;
   });
   if (!done) return fallback(handle, stack);
@@ -366,34 +260,10 @@ bool register_eager(const std::string& name, const std::map<std::string, ScalarK
   return true;
 }
 
-void launch_program(uint64_t program, const std::vector<at::Tensor>& tensors, size_t inputs,
-                    const std::vector<uint32_t>& scalars, size_t pool_bytes) {
-  auto loaded = std::make_shared<LoadedPlan>();
-  loaded->program = openspyre::published(program);
-  openspyre::Stream& stream = current_stream(tensors.at(0).device().index());
-  Launch work{loaded, &stream.card(), {}, {}, {}, {}};
-  for (const at::Tensor& tensor : tensors) {
-    const BufferRecord& record = record_of(tensor);
-    work.addresses.push_back(record.block ? record.block->address : 0);
-  }
-  openspyre::Block* pool = pool_bytes > 0 ? work.card->allocate(pool_bytes, stream.id()) : nullptr;
-  if (pool) work.addresses.push_back(pool->address);
-  work.offsets.resize(work.addresses.size());
-  work.host_offsets.resize(work.addresses.size());
-  work.scalars.append(scalars.begin(), scalars.end());
-  const openspyre::Ticket ticket = stream.submit(loaded->program->program().name.c_str(), std::move(work));
-  if (pool) pool->card->free(pool);
-  for (size_t i = inputs; i < tensors.size(); ++i) record_of(tensors[i]).written_by(stream, ticket);
-  launches.fetch_add(1, std::memory_order_relaxed);
-}
-
 EagerCounts eager_counts() {
-  EagerCounts counts{launches.load(), compilations.load(), 0};
+  EagerCounts counts{launch_count(), compilations.load(), 0};
   std::lock_guard lock(op_table().mutex);
-  for (const auto& op : op_table().ops) {
-    std::shared_lock plans_lock(op->mutex);
-    counts.programs += static_cast<int64_t>(op->plans.size());
-  }
+  for (const auto& op : op_table().ops) counts.programs += static_cast<int64_t>(op->plans.size());
   return counts;
 }
 
@@ -401,11 +271,7 @@ void limit_eager_plans(size_t per_operator) { plans_per_op.store(std::max<size_t
 
 void clear_eager_cache() {
   std::lock_guard lock(op_table().mutex);
-  for (const auto& op : op_table().ops) {
-    std::unique_lock plans_lock(op->mutex);
-    for (const auto& [key, loaded] : op->plans) openspyre::withdraw(loaded->plan.program);
-    op->plans.clear();
-  }
+  for (const auto& op : op_table().ops) op->plans.clear();
 }
 
 }  // namespace torch_spyre

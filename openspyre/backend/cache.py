@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from openspyre import artifact, spec
 from openspyre import program as program_room
 from openspyre.artifact import Bundle, content_hash
 from openspyre.backend.lowering import compile_bundle
+from openspyre.backend.text_cache import TextCache
 from openspyre.program.model import Program
 from openspyre.program.text import InvalidProgram, parse_program, print_program
 from openspyre.spec.environment import Settings, make_private_directory
@@ -38,39 +38,22 @@ class ProgramCache:
 
     def find(self, key: str) -> Program | None:
         """A program kept under this text; whoever knows a key before there is a bundle saves making one."""
-        return _read(self._path(key))
+        text = self._texts.find(f"{compiler_hash()} {key}")
+        try:
+            return parse_program(text) if text is not None else None
+        except InvalidProgram:
+            return None
 
     def keep(self, key: str, program: Program) -> None:
-        _write(self._path(key), print_program(program))
+        self._texts.keep(f"{compiler_hash()} {key}", print_program(program))
 
     def clear(self) -> int:
         """Removes every entry; how many there were."""
-        entries = list(self.directory.glob("*.program"))
-        for entry in entries:
-            entry.unlink(missing_ok=True)
-        return len(entries)
+        return self._texts.clear()
 
-    def _path(self, key: str) -> Path:
-        name = hashlib.sha256(f"{compiler_hash()} {key}".encode()).hexdigest()
-        return self.directory / f"{name}.program"
-
-
-def _read(path: Path) -> Program | None:
-    try:
-        return parse_program(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, InvalidProgram):
-        return None
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all; a cache that cannot be written is no reason to fail."""
-    try:
-        make_private_directory(path.parent)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        Path(file.name).replace(path)
-    except OSError:
-        return
+    @property
+    def _texts(self) -> TextCache:
+        return TextCache(self.directory, "program")
 
 
 @cache

@@ -67,14 +67,14 @@ def test_tensors_larger_than_the_host_take_nothing_from_it(sanitize):
 
 LAUNCH = """
 import torch
+from openspyre.card import _card
 from torch_spyre import _torch
 from torch_spyre.ops import eager
 x = torch.ones(3, 70, device="spyre")
 plan = eager.compile_call("aten::neg", [x])
 for tensors in ([x], [x, torch.empty(3, 70, device="spyre")]):
     try:
-        _torch.launch_program(plan.program, tensors, 1, [], plan.pool_bytes)
-        torch.spyre.synchronize()
+        _card.run_program(plan.program, 0, 0, [_torch.buffer_of(tensor)["address"] for tensor in tensors], [])
         print("accepted")
     except Exception as error:
         print(type(error).__name__, error)

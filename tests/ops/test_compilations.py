@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from openspyre.card import _card
 from torch_spyre import _torch
 from torch_spyre.ops import eager
 
@@ -208,5 +209,6 @@ def test_a_program_moves_what_the_copies_move():
         out = torch.empty_strided(plan.results[0].size, plan.results[0].stride, dtype=torch.int32, device="spyre")
         given = eager.Call(eager._bindings[name[6:]][0], values).tensors
         tensors = [out if symbol < 0 else given[symbol] for symbol in plan.symbols]
-        _torch.launch_program(plan.program, tensors, 0, [], plan.pool_bytes)
+        torch.spyre.synchronize()
+        _card.run_program(plan.program, 0, 0, [_torch.buffer_of(tensor)["address"] for tensor in tensors], [])
         assert torch.equal(out.cpu(), expected), name

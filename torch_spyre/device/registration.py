@@ -15,7 +15,7 @@ def register() -> None:
     from torch_spyre.device import api
 
     _take_our_logs()
-    _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call)
+    _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise)
     torch_seams.rename_backend()
     torch_seams.register_device_module(DEVICE_NAME, api)
     torch.utils.generate_methods_for_privateuse1_backend(
@@ -59,3 +59,11 @@ def _compile_call(operator: str, arguments: list[object]) -> object:
     from torch_spyre.ops import eager
 
     return eager.compile_call(operator, arguments)
+
+
+def _specialise(
+    key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
+) -> object:
+    from torch_spyre.inductor import specialise
+
+    return specialise.specialise(key, text, inputs, symbols, offset_classes)

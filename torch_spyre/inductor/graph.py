@@ -10,11 +10,13 @@ import ast
 import hashlib
 import json
 import operator
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Extent = int | str  # a number, or an expression in the graph's symbols
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,38 @@ class Graph:
 
 
 def key_of(graph: Graph) -> str:
-    """The graph's name in caches: equal graphs have equal keys."""
-    return hashlib.sha256(to_text(graph).encode()).hexdigest()
+    """The graph's name in caches: graphs that compute the same have equal keys, whatever they and their parts are called."""
+    return hashlib.sha256(to_text(_anonymous(graph)).encode()).hexdigest()
+
+
+def _anonymous(graph: Graph) -> Graph:
+    """Without names: buffers and symbols are numbered, origins left out."""
+    buffers: dict[str, str] = {}
+    symbols = {symbol: f"n{place}" for place, symbol in enumerate(graph.symbols)}
+
+    def numbered(extent: Extent) -> Extent:
+        return extent if isinstance(extent, int) else _NAME.sub(lambda found: symbols.get(found[0], found[0]), extent)
+
+    def argument(given: Argument) -> Argument:
+        match given:
+            case Expression(text=text):
+                return Expression(str(numbered(text)))
+            case tuple():
+                return tuple(map(argument, given))
+        return given
+
+    values = tuple(
+        Value(
+            buffers.setdefault(v.buffer, f"b{len(buffers)}"),
+            v.dtype,
+            tuple(map(numbered, v.size)),
+            tuple(map(numbered, v.stride)),
+            numbered(v.offset),
+        )
+        for v in graph.values
+    )
+    calls = tuple(GraphCall(c.target, tuple(map(argument, c.arguments)), c.results) for c in graph.calls)
+    return replace(graph, name="", symbols=tuple(symbols.values()), values=values, calls=calls)
 
 
 # --- numbers from symbols ------------------------------------------------------------------------------------------------

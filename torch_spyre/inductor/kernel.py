@@ -51,7 +51,7 @@ class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
         return found
 
     def codegen(self, wrapper: Any) -> None:
-        graph = spyre_wrapper(wrapper).graph_variable(self.key)
+        graph = spyre_wrapper(wrapper).graph_variable(self.key, self.layout.device.index or 0)
         inputs = ", ".join(buffer.codegen_reference() for buffer in self.inputs)
         symbols = ", ".join(V.graph.wrapper_code.codegen_python_sizevar(symbol) for symbol in self.symbols)
         wrapper.writeline(f"{self.get_name()} = spyre_launch({graph}, [{inputs}], [{symbols}])")
@@ -65,7 +65,9 @@ def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list
     wanted = [symbol if isinstance(symbol, int) else _expression(symbol) for symbol in symbols]
     kernel = BundleKernel(key, realized, updated, wanted, device)
     return [
-        ir.TensorBox.create(ir.MultiOutput(_layout(tensor), kernel, [(list, place)]))
+        ir.TensorBox.create(
+            ir.MultiOutput(_layout(tensor), kernel, [(list, place)], skip_size_stride_alignment_checks=True)
+        )
         for place, tensor in enumerate(tensors)
     ]
 
@@ -93,7 +95,7 @@ class SpyreWrapper(PythonWrapperCodegen):  # type: ignore[misc, valid-type]
         return SpyreWrapper()
 
     def __init__(self) -> None:
-        self.graph_variables: dict[str, str] = {}
+        self.graph_variables: dict[tuple[str, int], str] = {}
         super().__init__()
 
     def write_header(self) -> None:
@@ -102,12 +104,12 @@ class SpyreWrapper(PythonWrapperCodegen):  # type: ignore[misc, valid-type]
             "from torch_spyre.inductor.launch import launch as spyre_launch, open_graph as spyre_graph"
         )
 
-    def graph_variable(self, key: str) -> str:
-        """The name under which generated code knows a graph; equal graphs share it."""
-        if key not in self.graph_variables:
-            name = self.graph_variables[key] = f"spyre_graph_{len(self.graph_variables)}"
-            self.header.writeline(f"{name} = spyre_graph({to_text(find(key))!r})")
-        return self.graph_variables[key]
+    def graph_variable(self, key: str, device: int) -> str:
+        """The name under which generated code knows a graph on a card; equal graphs share it."""
+        if (key, device) not in self.graph_variables:
+            name = self.graph_variables[key, device] = f"spyre_graph_{len(self.graph_variables)}"
+            self.header.writeline(f"{name} = spyre_graph({key!r}, {to_text(find(key))!r}, {device})")
+        return self.graph_variables[key, device]
 
 
 def spyre_wrapper(wrapper: Any) -> SpyreWrapper:

@@ -1,4 +1,4 @@
-"""What a compiled eager call is: the data the C++ cache keeps (csrc/torch/eager.h)."""
+"""What a compiled call is, eager or a whole graph: the data the C++ caches keep (csrc/torch/plans.h)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class ResultPlan:
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding)."""
+    """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding).
+
+    A graph's scalars are `constants`, encoded already; `fixed` are its inputs whose offset the program has built in.
+    """
 
     program: int
     symbols: tuple[int, ...]
@@ -31,3 +34,5 @@ class CallPlan:
     results: tuple[ResultPlan, ...]
     resize: tuple[int, ...] = ()
     pool_bytes: int = 0
+    constants: tuple[int, ...] = ()
+    fixed: tuple[int, ...] = ()

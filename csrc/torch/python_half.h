@@ -1,0 +1,38 @@
+// What the C++ half asks of Python: callables that the Python half connects once, and their errors.
+#pragma once
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace torch_spyre {
+
+struct [[gnu::visibility("hidden")]] PythonHalf {  // as pybind11 wants its objects
+  pybind11::object configure;                      // reads the environment and configures the cards
+  pybind11::object raise;                          // (fault name, message): raises the catalogue's class
+  pybind11::object announce;                       // (operator, mode): warns or raises
+  pybind11::object compile;                        // (operator, arguments): a plan, or None for the CPU fallback
+  pybind11::object specialise;                     // (key, text, inputs, symbols, offset classes): the plan of a graph
+};
+PythonHalf& python();
+
+// Errors of Python pass through C++ as what they are.
+template <typename Body>
+decltype(auto) with_python_errors(Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+    python_error python;
+    python.persist();
+    throw python;
+  }
+}
+
+template <typename... Arguments>
+void call_python(const pybind11::object& callable, Arguments&&... arguments) {
+  with_python_errors([&] { callable(std::forward<Arguments>(arguments)...); });
+}
+
+void bind_graphs(pybind11::module_& m);
+
+}  // namespace torch_spyre

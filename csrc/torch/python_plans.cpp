@@ -1,0 +1,135 @@
+// Plans come from Python: eager calls and graphs are compiled there, and this reads what it returns.
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "eager.h"
+#include "graph_launch.h"
+#include "python_half.h"
+
+namespace py = pybind11;
+
+namespace torch_spyre {
+
+PythonHalf& python() {
+  static auto* half = new PythonHalf;  // leaked: it may be needed while the interpreter shuts down
+  return *half;
+}
+
+namespace {
+
+py::object to_python(const c10::IValue& value) {
+  if (value.isTensor()) {
+    return value.toTensor().defined() ? py::cast(value.toTensor()) : py::object(py::none());
+  }
+  if (value.isInt()) return py::cast(value.toInt());
+  if (value.isDouble()) return py::cast(value.toDouble());
+  if (value.isBool()) return py::cast(value.toBool());
+  if (value.isString()) return py::cast(value.toStringRef());
+  if (value.isIntList()) return py::cast(value.toIntVector());
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    py::list items;
+    for (const c10::IValue& item : value.toListRef()) items.append(to_python(item));
+    return items;
+  }
+  return py::none();
+}
+
+openspyre::Layout layout_from(const py::handle& layout) {
+  return {py::cast<std::vector<int64_t>>(layout.attr("device_size")),
+          py::cast<std::vector<int64_t>>(layout.attr("stride_map")),
+          static_cast<openspyre::DataFormat>(py::cast<int>(layout.attr("device_dtype"))),
+          static_cast<openspyre::ElementArrangement>(py::cast<int>(layout.attr("element_arrangement")))};
+}
+
+ResultPlan result_plan(const py::handle& model) {
+  ResultPlan result;
+  result.argument = py::cast<int>(model.attr("argument"));
+  result.dtype = py::cast<at::ScalarType>(model.attr("dtype"));
+  result.size = py::cast<std::vector<int64_t>>(model.attr("size"));
+  result.stride = py::cast<std::vector<int64_t>>(model.attr("stride"));
+  if (result.argument < 0) {
+    result.shape =
+        openspyre::intern(result.size, result.stride, dtype_of(result.dtype), layout_from(model.attr("layout")));
+  }
+  return result;
+}
+
+CallPlan call_plan(const py::handle& model) {
+  CallPlan plan;
+  if (model.is_none()) {
+    plan.fallback = true;
+    return plan;
+  }
+  plan.program = py::cast<uint64_t>(model.attr("program"));
+  plan.symbols = py::cast<std::vector<int>>(model.attr("symbols"));
+  plan.compiled_offsets = py::cast<std::vector<int64_t>>(model.attr("offsets"));
+  for (const py::handle scalar : model.attr("scalars")) {
+    const auto [argument, encoding] = py::cast<std::pair<int, std::string>>(scalar);
+    plan.scalars.push_back({argument, encoding == "int"      ? ScalarPlan::Encoding::Int
+                                      : encoding == "sen169" ? ScalarPlan::Encoding::Sen169
+                                                             : ScalarPlan::Encoding::Float});
+  }
+  for (const py::handle result : model.attr("results")) plan.results.push_back(result_plan(result));
+  plan.resize = py::cast<std::vector<int>>(model.attr("resize"));
+  plan.constants = py::cast<std::vector<uint32_t>>(model.attr("constants"));
+  plan.fixed = py::cast<std::vector<int>>(model.attr("fixed"));
+  plan.pool_bytes = py::cast<size_t>(model.attr("pool_bytes"));
+  return plan;
+}
+
+}  // namespace
+
+CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, size_t arguments) {
+  py::gil_scoped_acquire gil;
+  return with_python_errors([&] {
+    py::list values;
+    for (size_t i = stack.size() - arguments; i < stack.size(); ++i) values.append(to_python(stack[i]));
+    return call_plan(python().compile(op, values));
+  });
+}
+
+CallPlan specialise_graph(const GraphRequest& request) {
+  py::gil_scoped_acquire gil;
+  return with_python_errors([&] {
+    return call_plan(
+        python().specialise(request.key, request.text, request.inputs, request.symbols, request.offset_classes));
+  });
+}
+
+namespace {
+
+py::list launch_from_python(const CompiledGraph& graph, const py::list& inputs, const std::vector<int64_t>& symbols) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (const py::handle input : inputs) {
+    if (!THPVariable_Check(input.ptr())) throw py::type_error("a compiled graph takes tensors");
+    tensors.push_back(THPVariable_Unpack(input.ptr()));
+  }
+  Results results;
+  {
+    py::gil_scoped_release no_gil;  // memory may have to be waited for
+    results = translated([&] { return graph.launch(tensors, symbols); });
+  }
+  py::list made(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    PyList_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), THPVariable_Wrap(std::move(results[i])));
+  }
+  return made;
+}
+
+}  // namespace
+
+void bind_graphs(py::module_& m) {
+  py::class_<CompiledGraph, std::shared_ptr<CompiledGraph>>(m, "CompiledGraph")
+      .def(py::init([](const std::string& key, std::string text, int device) {
+        return std::make_shared<CompiledGraph>(key, std::move(text), static_cast<c10::DeviceIndex>(device));
+      }));
+  m.def("launch_graph", &launch_from_python);
+  m.def("graph_counts", [] {
+    const GraphCounts counts = graph_counts();
+    return py::make_tuple(counts.launches, counts.specialisations, counts.programs);
+  });
+  m.def("limit_graph_plans", &limit_graph_plans);
+  m.def("clear_graph_plans", &clear_graph_plans);
+}
+
+}  // namespace torch_spyre

@@ -1,0 +1,82 @@
+"""Texts on disk, found by key: private to the user, written whole or not at all, bounded. A damaged entry is a miss."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from openspyre.spec.environment import make_private_directory
+
+LIMIT_BYTES = 1 << 30
+_KEEPS_BETWEEN_LOOKS = 64
+_keeps = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextCache:
+    """A directory of texts. Beyond `limit_bytes`, those not used for longest go."""
+
+    directory: Path
+    suffix: str
+    limit_bytes: int = LIMIT_BYTES
+
+    def find(self, key: str) -> str | None:
+        path = self._path(key)
+        try:
+            head, _, text = path.read_text(encoding="utf-8").partition("\n")
+            if head != _digest(text):
+                return None
+            os.utime(path)
+        except (OSError, UnicodeDecodeError):
+            return None
+        return text
+
+    def keep(self, key: str, text: str) -> None:
+        """A cache that cannot be written is no reason to fail."""
+        global _keeps
+        path = self._path(key)
+        try:
+            make_private_directory(self.directory)
+            with tempfile.NamedTemporaryFile("w", dir=self.directory, delete=False, encoding="utf-8") as file:
+                file.write(f"{_digest(text)}\n{text}")
+            Path(file.name).replace(path)
+            if _keeps % _KEEPS_BETWEEN_LOOKS == 0:
+                self.forget_oldest()
+            _keeps += 1
+        except OSError:
+            return
+
+    def clear(self) -> int:
+        """Removes every entry; how many there were."""
+        entries = list(self.directory.glob(f"*.{self.suffix}"))
+        for entry in entries:
+            entry.unlink(missing_ok=True)
+        return len(entries)
+
+    def forget_oldest(self) -> None:
+        """Down to the limit; another process may do the same at the same time."""
+        entries = sorted(((status.st_mtime_ns, status.st_size, path) for path, status in self._entries()), reverse=True)
+        total = 0
+        for _, size, path in entries:
+            total += size
+            if total > self.limit_bytes:
+                path.unlink(missing_ok=True)
+
+    def _entries(self) -> list[tuple[Path, os.stat_result]]:
+        found = []
+        for path in self.directory.glob(f"*.{self.suffix}"):
+            try:
+                found.append((path, path.stat()))
+            except OSError:
+                continue
+        return found
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{hashlib.sha256(key.encode()).hexdigest()}.{self.suffix}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

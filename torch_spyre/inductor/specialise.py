@@ -1,0 +1,144 @@
+"""From an imported graph to the program of a launch: specialised on symbols, and on layouts and offsets of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from openspyre.backend.text_cache import TextCache
+from openspyre.card.cards import settings_in_force
+from openspyre.compiler import ir
+from openspyre.compiler.passes.choose_layouts import default_layout
+from openspyre.spec.encodings import sen169_decode, sen169_encode
+from openspyre.spec.layout import SpyreTensorLayout
+from torch_spyre import _torch
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.layouts import device_tensor_layout
+from torch_spyre.inductor import specialised
+from torch_spyre.inductor.expand import expand
+from torch_spyre.inductor.graph import Graph, Value, evaluate
+from torch_spyre.inductor.graph import from_text as graph_from_text
+from torch_spyre.inductor.reach import stays_inside
+from torch_spyre.inductor.source_hash import source_hash
+from torch_spyre.inductor.specialised import Specialised
+from torch_spyre.ops.plans import CallPlan, ResultPlan
+from torch_spyre.ops.programs import compile_program
+
+_counts = {"compiled": 0, "found": 0}
+
+
+def specialise(
+    key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
+) -> CallPlan:
+    """Called by the C++ half when no launch of the graph had such inputs before."""
+    kept = TextCache(settings_in_force().cache_dir / "graphs", "graph")
+    request = _request(key, inputs, symbols, offset_classes)
+    found = kept.find(request)
+    plan = specialised.from_text(found) if found is not None else None
+    if plan is None or not _serves(plan, inputs):
+        _counts["compiled"] += 1
+        plan = compile_graph(graph_from_text(text), inputs, symbols)
+        kept.keep(request, specialised.to_text(plan))
+    else:
+        _counts["found"] += 1
+    return plan.load()
+
+
+def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], offset_classes: Sequence[int]) -> str:
+    """All that decides what a specialised graph is, as text."""
+    facts = [(_record(t), device_tensor_layout(t), c) for t, c in zip(inputs, offset_classes, strict=True)]
+    return f"{source_hash()} cores={settings_in_force().sencores} {key} {symbols} {facts}"
+
+
+def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:
+    """Whether the offsets that the program has built in are those of the inputs."""
+    compiled = dict(zip(plan.symbols, plan.offsets, strict=True))
+    return all(compiled.get(place, 0) == inputs[place].storage_offset() for place in plan.fixed)
+
+
+def counts() -> dict[str, int]:
+    """Graphs specialised in this process: compiled here, and found on disk."""
+    return dict(_counts)
+
+
+def compile_graph(graph: Graph, inputs: Sequence[torch.Tensor], symbols: Sequence[int]) -> Specialised:
+    """The program of a graph for these tensors and sizes."""
+    known = dict(zip(graph.symbols, symbols, strict=True))
+    expanded = expand(graph, known, inputs[0].device if inputs else torch.device(DEVICE_NAME))
+    names = [graph.values[number].buffer for number in graph.inputs]
+    program = _on_inputs(expanded.program, graph, dict(zip(names, inputs, strict=True)), known)
+    results = [_result(graph.values[number], known) for number in graph.outputs]
+    updated = [ResultPlan(place, tensor.dtype, tuple(tensor.shape), tensor.stride(), None)
+               for place, (number, tensor) in enumerate(zip(graph.inputs, inputs, strict=True))
+               if number in graph.updated]  # fmt: skip
+    lowered, compiled = compile_program(program) if program.ops else (program, None)
+    made = [graph.values[number].buffer for number in graph.outputs]
+    results = [replace(r, layout=_layout(lowered.buffer(name))) for r, name in zip(results, made, strict=True)]
+    places = {name: place for place, name in reversed(list(enumerate(names)))} | {
+        name: -1 - place for place, name in enumerate(made)
+    }
+    return Specialised(
+        program=compiled,
+        symbols=tuple(places[name] for name in (compiled.symbols if compiled is not None else ())),
+        offsets=tuple(
+            inputs[places[name]].storage_offset() if places[name] >= 0 else 0
+            for name in (compiled.symbols if compiled is not None else ())
+        ),
+        results=(*results, *updated),
+        constants=tuple(_word(value, s.dtype) for value, s in zip(expanded.numbers, program.scalars, strict=True)),
+        fixed=tuple(
+            place
+            for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))
+            if not stays_inside(program, name, tensor)
+        ),
+    )
+
+
+def _on_inputs(
+    program: ir.Program, graph: Graph, given: Mapping[str, torch.Tensor], known: Mapping[str, int]
+) -> ir.Program:
+    """The program on the buffers the inputs lie in, from where in them they start."""
+    described = {graph.values[number].buffer: graph.values[number] for number in graph.inputs}
+    shifts = {name: tensor.storage_offset() - evaluate(described[name].offset, known) for name, tensor in given.items()}
+    buffers = tuple(_buffer(b, given[b.name]) if b.name in given else b for b in program.buffers)
+    return replace(program, buffers=buffers, ops=tuple(_shift(op, shifts) for op in program.ops))
+
+
+def _buffer(buffer: ir.Buffer, tensor: torch.Tensor) -> ir.Buffer:
+    return ir.Buffer(buffer.name, *_record(tensor), buffer.role, device_tensor_layout(tensor))
+
+
+def _record(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    record = _torch.buffer_of(tensor)
+    return record["dtype"], tuple(record["host_size"]), tuple(record["host_stride"])
+
+
+def _shift(op: ir.Op, shifts: Mapping[str, int]) -> ir.Op:
+    def moved(operand: object) -> object:
+        if isinstance(operand, ir.Access) and shifts.get(operand.buffer):
+            return replace(operand, offset=operand.offset + shifts[operand.buffer])
+        return operand
+
+    return replace(op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs)))  # type: ignore[arg-type]
+
+
+def _result(value: Value, known: Mapping[str, int]) -> ResultPlan:
+    size, stride = (tuple(evaluate(extent, known) for extent in extents) for extents in (value.size, value.stride))
+    return ResultPlan(-1, getattr(torch, value.dtype), size, stride, None)
+
+
+def _layout(buffer: ir.Buffer) -> SpyreTensorLayout:
+    return buffer.layout if buffer.layout is not None else default_layout(buffer)
+
+
+def _word(number: float, dtype: str) -> int:
+    """A constant in a register: rounded to the op's format first, as every scalar is (contract N7)."""
+    if dtype == "int32":
+        return int(number) & 0xFFFFFFFF
+    value = np.float32(number)
+    if dtype == "float16" and np.isfinite(value):
+        value = np.float32(sen169_decode(sen169_encode(value)))
+    return int(value.view(np.uint32))

@@ -1,0 +1,94 @@
+"""A graph specialised for a launch, and its text: what the disk cache keeps, so that another process compiles nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from openspyre.card import programs
+from openspyre.program.lines import InvalidProgram
+from openspyre.program.model import Program
+from openspyre.program.text import parse_program, print_program
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.formats import DataFormats, ElementArrangement
+from openspyre.spec.layout import SpyreTensorLayout
+from torch_spyre.ops.calls import dtype_name
+from torch_spyre.ops.plans import CallPlan, ResultPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """The program, and how the launch's tensors meet it (as in CallPlan). `program` None: there is nothing to compute."""
+
+    program: Program | None
+    symbols: tuple[int, ...]
+    offsets: tuple[int, ...]
+    results: tuple[ResultPlan, ...]
+    constants: tuple[int, ...]
+    fixed: tuple[int, ...]
+
+    def load(self) -> CallPlan:
+        """On the card, as the C++ cache keeps it."""
+        return CallPlan(
+            programs.load(self.program).number if self.program is not None else 0,
+            self.symbols,
+            self.offsets,
+            (),
+            self.results,
+            pool_bytes=self.program.pool_bytes if self.program is not None else 0,
+            constants=self.constants,
+            fixed=self.fixed,
+        )
+
+
+def to_text(plan: Specialised) -> str:
+    head = {
+        "symbols": plan.symbols,
+        "offsets": plan.offsets,
+        "results": [_result_fields(result) for result in plan.results],
+        "constants": plan.constants,
+        "fixed": plan.fixed,
+    }
+    return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
+
+
+def from_text(text: str) -> Specialised | None:
+    """None if the text states no plan."""
+    first, _, program = text.partition("\n")
+    try:
+        head = json.loads(first)
+        return Specialised(
+            parse_program(program) if program else None,
+            tuple(map(int, head["symbols"])),
+            tuple(map(int, head["offsets"])),
+            tuple(_result(fields) for fields in head["results"]),
+            tuple(map(int, head["constants"])),
+            tuple(map(int, head["fixed"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidProgram, SpyreError):
+        return None
+
+
+def _result_fields(result: ResultPlan) -> list[Any]:
+    layout = result.layout
+    return [
+        result.argument,
+        dtype_name(result.dtype),
+        result.size,
+        result.stride,
+        layout and [layout.device_size, layout.stride_map, layout.device_dtype.name, layout.element_arrangement.name],
+    ]
+
+
+def _result(fields: list[Any]) -> ResultPlan:
+    argument, dtype, size, stride, layout = fields
+    if not isinstance(getattr(torch, dtype), torch.dtype):
+        raise ValueError(f"{dtype} is no dtype")
+    return ResultPlan(int(argument), getattr(torch, dtype), tuple(size), tuple(stride), layout and _layout(*layout))
+
+
+def _layout(device_size: list[int], stride_map: list[int], data_format: str, arrangement: str) -> SpyreTensorLayout:
+    return SpyreTensorLayout(device_size, stride_map, DataFormats[data_format], ElementArrangement[arrangement])
