@@ -7,6 +7,8 @@ from typing import Protocol
 from openspyre.compiler.ir import Program
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.compiler.passes.divide_work import DivideWork
+from openspyre.compiler.passes.drop_dead import DropDead
+from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.verify import Verifier
@@ -19,7 +21,14 @@ class Pass(Protocol):
 
 
 def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
-    return (ChooseLayouts(), InsertRelayouts(), DivideWork(cores=machine.cores), PlaceBuffers())
+    return (
+        EliminateCopies(),
+        DropDead(),
+        ChooseLayouts(),
+        InsertRelayouts(),
+        DivideWork(cores=machine.cores),
+        PlaceBuffers(),
+    )
 
 
 def run(program: Program, machine: Machine = SPYRE, *, verify: bool = False) -> Program:

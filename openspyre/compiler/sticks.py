@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from openspyre.compiler.ir import Access, Buffer, Dim
 from openspyre.spec.addressing import Addressing, Group
@@ -50,30 +51,45 @@ def stick_access(access: Access, dims: Sequence[Dim], buffer: Buffer) -> StickAc
     """The access in device terms, or why it is none."""
     if buffer.layout is None:
         raise ValueError(f"buffer {buffer.name!r} has no layout yet")
-    addressing = buffer.layout.addressing(buffer.size, buffer.stride)
-    walks = _walk(access, dims, addressing)
+    sizes = tuple(dim.size for dim in dims)
+    return _stick_access(access.offset, access.strides, sizes, buffer.size, buffer.stride, buffer.layout)
+
+
+@lru_cache(maxsize=1 << 16)
+def _stick_access(
+    offset: int,
+    strides: tuple[int, ...],
+    sizes: tuple[int, ...],
+    buffer_size: tuple[int, ...],
+    buffer_stride: tuple[int, ...],
+    layout: SpyreTensorLayout,
+) -> StickAccess | Misfit:
+    addressing = layout.addressing(buffer_size, buffer_stride)
+    walks = _walk(offset, strides, sizes, addressing)
     if walks is None:
         return Misfit("the view runs across the tensor's dimensions")
-    offset, strides, lane_dim = 0, [0] * len(dims), None
+    first, per_step, lane_dim = 0, [0] * len(sizes), None
     for walk in walks:
-        answer = _along_group(walk, buffer.layout, len(addressing.device_size) - 1)
+        answer = _along_group(walk, layout, len(addressing.device_size) - 1)
         if isinstance(answer, Misfit):
             return answer
-        offset += answer.offset
-        strides = [a + b for a, b in zip(strides, answer.strides, strict=True)]
+        first += answer.offset
+        per_step = [a + b for a, b in zip(per_step, answer.strides, strict=True)]
         lane_dim = answer.lane_dim if answer.lane_dim is not None else lane_dim
-    return StickAccess(Lanes.SPLAT if lane_dim is None else Lanes.VECTOR, lane_dim, offset, tuple(strides))
+    if lane_dim is not None and sum(walk.steps[lane_dim] != 0 for walk in walks) > 1:
+        return Misfit("along its lanes it moves through another dimension as well")
+    return StickAccess(Lanes.SPLAT if lane_dim is None else Lanes.VECTOR, lane_dim, first, tuple(per_step))
 
 
-def _walk(access: Access, dims: Sequence[Dim], addressing: Addressing) -> list[_Walk] | None:
+def _walk(offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], addressing: Addressing) -> list[_Walk] | None:
     """Splits the flat offset into group coordinates; None where an index would carry from one group into the next."""
     walks = []
-    rest, steps_left = access.offset, [0 if dim.size == 1 else s for s, dim in zip(access.strides, dims, strict=True)]
+    rest, steps_left = offset, [0 if size == 1 else step for step, size in zip(strides, sizes, strict=True)]
     for group in addressing.groups:
         start, rest = divmod(rest, group.base_stride)
         steps = [step // group.base_stride for step in steps_left]
         steps_left = [step % group.base_stride for step in steps_left]
-        if start + sum(step * (dim.size - 1) for step, dim in zip(steps, dims, strict=True)) >= group.extent:
+        if start + sum(step * (size - 1) for step, size in zip(steps, sizes, strict=True)) >= group.extent:
             return None
         walks.append(_Walk(group, start, tuple(steps)))
     return None if rest or any(steps_left) else walks

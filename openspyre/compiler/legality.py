@@ -1,0 +1,110 @@
+"""Which accesses of an op meet the sticks, and what it costs to move those that do not.
+
+Per op, one dim runs along the lanes. Operands that vary along it must be vectors there, the others splats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from math import prod
+
+from openspyre.compiler.ir import Access, Buffer, Op
+from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
+from openspyre.spec.formats import STICK_BYTES, require_supported
+from openspyre.spec.ops import TABLE, Indexing, Kind
+
+Buffers = Mapping[str, Buffer]
+
+
+def lanes_of(op: Op, buffers: Buffers) -> list[int | None]:
+    """Per access, inputs first, the dim that runs along its sticks."""
+    kind = TABLE[op.row].kind
+    if kind is Kind.CONTRACTION:
+        return _contraction_lanes(op)
+    if kind is Kind.INDEXED:
+        return _indexed_lanes(op, buffers)
+    return [_lane_dim(op, range(len(op.dims)), buffers)] * len(op.accesses)
+
+
+def _contraction_lanes(op: Op) -> list[int | None]:
+    """A contraction reads its first operand along k, its second and its result along n."""
+    k = next(d for d, dim in enumerate(op.dims) if dim.reduced)
+    return [k, len(op.dims) - 2, len(op.dims) - 2]
+
+
+def _indexed_lanes(op: Op, buffers: Buffers) -> list[int | None]:
+    """Whole rows where the lanes run along them; else the lanes have an index each, and the table lies along its last dim."""
+    index_dim = len(op.dims) - 1
+    reads = TABLE[op.row].indexing is Indexing.READ
+    table, index = (op.accesses[0] if reads else op.outputs[0]), op.accesses[1]
+    walked = [d for d in range(index_dim) if not (table.strides[d] and index.strides[d])]
+    rows = [d for d in walked if table.strides[d] and op.dims[d].size > 1]
+    lane = _lane_dim(op, walked if reads else rows, buffers)
+    own = lane if lane in rows else index_dim
+    return [own, lane, lane] if reads else [lane, lane, own]
+
+
+def _lane_dim(op: Op, among: Collection[int], buffers: Buffers) -> int | None:
+    """The dim most elements already lie along; those of an output count twice, as its relayout cannot be shared."""
+    votes: Counter[int] = Counter()
+    for weight, accesses in ((2, op.outputs), (1, op.inputs)):
+        for access in accesses:
+            if isinstance(access, Access):
+                found = stick_access(access, op.dims, buffers[access.buffer])
+                if isinstance(found, StickAccess) and found.lane_dim is not None and found.lane_dim in among:
+                    votes[found.lane_dim] += weight * elements(op, access)
+    if votes:
+        return votes.most_common(1)[0][0]
+    varying = [d for d in among if op.dims[d].size > 1 and any(a.strides[d] for a in op.accesses)]
+    return varying[-1] if varying else None
+
+
+def fits(op: Op, access: Access, lane: int | None, buffers: Buffers) -> bool:
+    found = stick_access(access, op.dims, buffers[access.buffer])
+    if isinstance(found, Misfit):
+        return False
+    return found.lane_dim == (lane if runs_along(op, access, lane) else None)
+
+
+def runs_along(op: Op, access: Access, lane: int | None) -> bool:
+    """Whether an access must be a vector along the lanes: if it varies there, and always in the matrix unit."""
+    if lane is None or op.dims[lane].size == 1:
+        return False
+    return access.strides[lane] != 0 or TABLE[op.row].kind is Kind.CONTRACTION
+
+
+def elements(op: Op, access: Access) -> int:
+    return prod(dim.size for dim, stride in zip(op.dims, access.strides, strict=True) if stride)
+
+
+def moves_whole_sticks(op: Op, buffers: Buffers) -> bool:
+    """Whether a movement is work for the vector unit: both sides along the same sticks, in one format."""
+    found = [stick_access(access, op.dims, buffers[access.buffer]) for access in op.accesses]
+    lanes = {each.lane_dim for each in found if isinstance(each, StickAccess)}
+    formats = {_format(access, buffers[access.buffer]) for access in op.accesses}
+    fit = all(isinstance(each, StickAccess) for each in found)
+    return fit and len(lanes) == len(formats) == 1 and None not in lanes
+
+
+def _format(access: Access, buffer: Buffer) -> tuple[object, ...]:
+    return access.dtype, buffer.dtype, None if buffer.layout is None else buffer.layout.device_dtype
+
+
+def misfits(op: Op, buffers: Buffers) -> Iterator[Access]:
+    """The accesses of an op that need a relayout."""
+    if TABLE[op.row].by_view:
+        if op.row == "relayout" and not moves_whole_sticks(op, buffers):
+            yield op.outputs[0]
+        return
+    for access, lane in zip(op.accesses, lanes_of(op, buffers), strict=True):
+        if not fits(op, access, lane, buffers):
+            yield access
+
+
+def relayout_bytes(op: Op, buffers: Buffers) -> int:
+    """What the relayouts an op needs would move."""
+    return sum(
+        elements(op, access) * STICK_BYTES // require_supported(access.dtype).device.elems_per_stick
+        for access in misfits(op, buffers)
+    )

@@ -1,0 +1,224 @@
+"""Removes copies that need not be: a buffer and its copy become one, or producer or consumers reach through the copy.
+
+Three ways, tried in this order: the copy lives on in its source's memory (so that updates happen in place); the producer writes
+where the copy would have; the consumers read what was copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program, Role
+from openspyre.compiler.views import rebased
+from openspyre.spec.addressing import host_elements
+from openspyre.spec.ops import TABLE, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class EliminateCopies:
+    """No options."""
+
+    def run(self, program: Program) -> Program:
+        if len(program.ops) == 1:
+            return program
+        work = _Work(program)
+        for copy in [op for op in program.ops if op.row == "relayout"]:
+            work.eliminate(copy)
+        return replace(program, ops=tuple(op for op in work.ops if op is not None))
+
+
+class _Work:
+    """The ops by place; a removed one leaves None."""
+
+    def __init__(self, program: Program) -> None:
+        self.buffers = {buffer.name: buffer for buffer in program.buffers}
+        self.ops: list[Op | None] = list(program.ops)
+        self.reads: dict[str, set[int]] = {}
+        self.writes: dict[str, set[int]] = {}
+        self.place = {op.name: at for at, op in enumerate(program.ops)}
+        for at, op in enumerate(program.ops):
+            self._index(at, op)
+
+    def _index(self, at: int, op: Op) -> None:
+        for access in _read(op):
+            self.reads.setdefault(access.buffer, set()).add(at)
+        for access in op.outputs:
+            self.writes.setdefault(access.buffer, set()).add(at)
+
+    def _set(self, at: int, op: Op | None) -> None:
+        for table in (self.reads, self.writes):
+            for places in table.values():
+                places.discard(at)
+        self.ops[at] = op
+        if op is not None:
+            self._index(at, op)
+
+    def read_at(self, name: str) -> set[int]:
+        return self.reads.get(name, set())
+
+    def written_at(self, name: str) -> set[int]:
+        return self.writes.get(name, set())
+
+    def eliminate(self, copy: Op) -> None:
+        at = self.place[copy.name]
+        now = self.ops[at]
+        if now is None:
+            return
+        source, target = _sides(now)
+        if source.buffer == target.buffer or source.dtype != target.dtype:
+            return
+        if any(self.buffers[side.buffer].dtype != side.dtype for side in (source, target)):
+            return  # bits read as another type
+        _ = self._share_memory(at, now) or self._write_through(at, now) or self._read_through(at, now)
+
+    # --- one memory for both ------------------------------------------------------------------------------------------
+
+    def _share_memory(self, at: int, copy: Op) -> bool:
+        """The target, a temp, takes over its source's memory, in which it is changed further."""
+        source, target = _sides(copy)
+        x, y = self.buffers[source.buffer], self.buffers[target.buffer]
+        changes = self.written_at(y.name) - {at}
+        if y.role is not Role.TEMP or not changes or min(changes) < at or not _is_whole(copy, x, y):
+            return False
+        back = {j for j in self.read_at(y.name) & self.written_at(x.name) if j > at and self._is_copy_back(j, y, x)}
+        if x.role not in (Role.TEMP, Role.UPDATE) or (x.role is Role.UPDATE and not back):
+            return False
+        first = min(changes)
+        if any(j > first for j in self.read_at(x.name)) or any(j > at for j in self.written_at(x.name) - back):
+            return False
+        if back and max(changes) > min(back):
+            return False
+        self._set(at, None)
+        for j in back:
+            self._set(j, None)
+        for j in [*(self.read_at(y.name) | self.written_at(y.name))]:
+            self._set(j, _renamed(self.ops[j], y.name, x.name))
+        return True
+
+    def _is_copy_back(self, at: int, y: Buffer, x: Buffer) -> bool:
+        op = self.ops[at]
+        return op is not None and op.row == "relayout" and _is_whole(op, y, x)
+
+    # --- the producer writes to the target ----------------------------------------------------------------------------
+
+    def _write_through(self, at: int, copy: Op) -> bool:
+        """The source, a temp read by nothing but this copy, is never made: its writers write where it was copied to."""
+        source, target = _sides(copy)
+        writers = self.written_at(source.buffer)
+        if self.buffers[source.buffer].role is not Role.TEMP or self.read_at(source.buffer) != {at} or not writers:
+            return False
+        touched = {j for j in self.read_at(target.buffer) | self.written_at(target.buffer) if min(writers) <= j < at}
+        if max(writers) > at or touched - writers:
+            return False
+        changed = {}
+        for j in writers:
+            op = self.ops[j]
+            assert op is not None
+            moved = self._writing(op, copy, source, target)
+            if moved is None or (j in touched and not _reads_where_it_writes(moved, target.buffer)):
+                return False
+            changed[j] = moved
+        for j, op in changed.items():
+            self._set(j, op)
+        self._set(at, None)
+        return True
+
+    def _writing(self, op: Op, copy: Op, source: Access, target: Access) -> Op | None:
+        if not _may_be_rebased(op):
+            return None
+        outputs = []
+        for output in op.outputs:
+            if output.buffer != source.buffer:
+                outputs.append(output)
+                continue
+            there = rebased(output, op.dims, copy, source, target)
+            if there is None or _is_stretched(target, copy):
+                return None
+            outputs.append(there)
+        return replace(op, outputs=tuple(outputs))
+
+    # --- the consumers read the source --------------------------------------------------------------------------------
+
+    def _read_through(self, at: int, copy: Op) -> bool:
+        """The target, a temp written by nothing but this copy, is never made: its readers read what it was copied from."""
+        source, target = _sides(copy)
+        readers = self.read_at(target.buffer)
+        if self.buffers[target.buffer].role is not Role.TEMP or self.written_at(target.buffer) != {at} or not readers:
+            return False
+        if min(readers) < at or any(at < j <= max(readers) for j in self.written_at(source.buffer)):
+            return False
+        changed = {}
+        for j in readers:
+            op = self.ops[j]
+            assert op is not None
+            inputs = [self._reading(op, operand, copy, source, target) for operand in op.inputs]
+            if None in inputs or not _may_be_rebased(op):
+                return False
+            changed[j] = replace(op, inputs=tuple(operand for operand in inputs if operand is not None))
+        for j, op in changed.items():
+            self._set(j, op)
+        self._set(at, None)
+        return True
+
+    def _reading(self, op: Op, operand: Operand, copy: Op, source: Access, target: Access) -> Operand | None:
+        if not isinstance(operand, Access) or operand.buffer != target.buffer:
+            return operand
+        return rebased(operand, op.dims, copy, target, source)
+
+
+def _sides(copy: Op) -> tuple[Access, Access]:
+    source = copy.inputs[0]
+    assert isinstance(source, Access)
+    return source, copy.outputs[0]
+
+
+def _read(op: Op) -> Iterator[Access]:
+    return (operand for operand in op.inputs if isinstance(operand, Access))
+
+
+def _is_whole(copy: Op, x: Buffer, y: Buffer) -> bool:
+    """Whether a copy moves every element of x to the same host offset of y."""
+    source, target = _sides(copy)
+    if (source.buffer, target.buffer) != (x.name, y.name) or (x.size, x.stride) != (y.size, y.stride):
+        return False
+    walked = {
+        (dim.size, a, b) for dim, a, b in zip(copy.dims, source.strides, target.strides, strict=True) if dim.size > 1
+    }
+    own = {(n, s, s) for n, s in zip(x.size, x.stride, strict=True) if n > 1}
+    return walked == own and source.offset == target.offset == 0 and host_elements(x.size, x.stride) > 0
+
+
+def _is_stretched(side: Access, copy: Op) -> bool:
+    """Whether several of a copy's elements lie at one place of a side."""
+    return any(dim.size > 1 and stride == 0 for dim, stride in zip(copy.dims, side.strides, strict=True))
+
+
+def _may_be_rebased(op: Op) -> bool:
+    """Ops that count through their table with one stride, or go by whole rows, keep the operands they were built for."""
+    return TABLE[op.row].kind in (
+        Kind.POINTWISE,
+        Kind.REDUCTION,
+        Kind.CONTRACTION,
+        Kind.MOVEMENT,
+        Kind.CREATION,
+        Kind.ROWS,
+    )
+
+
+def _reads_where_it_writes(op: Op, buffer: str) -> bool:
+    """Whether a pointwise op reads a buffer only at the elements it writes there."""
+    written = [output for output in op.outputs if output.buffer == buffer]
+    if TABLE[op.row].kind is not Kind.POINTWISE or len(written) != 1:
+        return False
+    return all(access == written[0] for access in _read(op) if access.buffer == buffer)
+
+
+def _renamed(op: Op | None, old: str, new: str) -> Op:
+    assert op is not None
+
+    def other(operand: Operand) -> Operand:
+        return replace(operand, buffer=new) if isinstance(operand, Access) and operand.buffer == old else operand
+
+    outputs = tuple(replace(output, buffer=new) if output.buffer == old else output for output in op.outputs)
+    return replace(op, inputs=tuple(map(other, op.inputs)), outputs=outputs)
