@@ -32,7 +32,7 @@ def _autoload() -> None:
 
 def __getattr__(name: str) -> ModuleType:
     """Documented submodules load when they are first named."""
-    if name in ("_C", "constants", "device", "model_utils", "ops", "streams"):
+    if name in ("_C", "_inductor", "constants", "device", "model_utils", "ops", "streams"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -91,6 +91,15 @@ SEAMS: tuple[Seam, ...] = (
         "decompositions can be chosen per device",
     ),
     Seam("torch._inductor.decomposition.fast_random_decomps", "the table made from it", "as above"),
+    Seam(
+        "torch.utils._config_module.install_config_module", "config.patch of the planning options", "it becomes public"
+    ),
+    Seam(
+        "torch.utils.weak.WeakTensorKeyDictionary",
+        "names of a tensor's dims, for as long as it lives",
+        "it becomes public",
+    ),
+    Seam("torch.fx.traceback.annotate", "hints travel with the nodes of a graph", "it becomes stable"),
     Seam("torch._ops.OpOverload", "knows operators among the callables of a graph", "it becomes public"),
     Seam("torch.utils._pytree.tree_leaves", "finds tensors among nested arguments", "it becomes public"),
     Seam("torch.utils._pytree.tree_map_only", "exchanges tensors among nested arguments", "it becomes public"),

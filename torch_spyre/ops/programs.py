@@ -6,17 +6,17 @@ from dataclasses import replace
 
 from openspyre import backend
 from openspyre.card import programs
-from openspyre.card.cards import settings_in_force
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
-from openspyre.spec.machine import SPYRE
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.machine import SPYRE, Machine
+from torch_spyre._inductor import config
 
 
 def compile_program(ir: Program) -> tuple[Program, card_program.Program]:
     """The program as the passes leave it, with its layouts, and what the card executes."""
-    machine = replace(SPYRE, cores=settings_in_force().sencores)
-    lowered = pipeline.run(ir, machine)
+    lowered = pipeline.run(ir, planned_machine())
     return lowered, backend.compile_bundle(emit.emit(lowered))
 
 
@@ -24,3 +24,10 @@ def load(ir: Program) -> tuple[int, int]:
     """Compile and load; the program's number and the bytes of its pool."""
     _, program = compile_program(ir)
     return programs.load(program).number, program.pool_bytes
+
+
+def planned_machine() -> Machine:
+    """The card as work is planned for it."""
+    if not 1 <= config.sencores <= SPYRE.cores:
+        raise InvalidArgument(f"config.sencores is {config.sencores}: a card has 1 to {SPYRE.cores} cores to plan for")
+    return replace(SPYRE, cores=config.sencores)
