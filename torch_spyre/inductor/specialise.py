@@ -25,7 +25,7 @@ from torch_spyre.inductor.reach import stays_inside
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.ops.plans import CallPlan, ResultPlan
-from torch_spyre.ops.programs import compile_program
+from torch_spyre.ops.programs import compile_program, planned_machine
 
 _counts = {"compiled": 0, "found": 0}
 
@@ -50,7 +50,7 @@ def specialise(
 def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], offset_classes: Sequence[int]) -> str:
     """All that decides what a specialised graph is, as text."""
     facts = [(_record(t), device_tensor_layout(t), c) for t, c in zip(inputs, offset_classes, strict=True)]
-    return f"{source_hash()} cores={settings_in_force().sencores} {key} {symbols} {facts}"
+    return f"{source_hash()} cores={planned_machine().cores} {key} {symbols} {facts}"
 
 
 def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:
