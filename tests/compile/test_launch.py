@@ -60,7 +60,7 @@ def test_a_slice_that_wanders_by_whole_sticks_keeps_its_program():
 
 def test_a_program_that_reaches_beyond_its_input_is_not_moved():
     def beyond(x):
-        return torch.as_strided(x, (2, 80), (128, 1), x.storage_offset()) * 2
+        return torch.as_strided(x, (2, 80), (128, 1)) * 2
 
     host = torch.randn(6, 128)
     card = host.to("spyre")
