@@ -1,7 +1,9 @@
-"""The pipeline: the list of passes, in order, and nothing else."""
+"""The pipeline: the list of passes, in order, and how they are run."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from openspyre.compiler.ir import Program
@@ -17,6 +19,8 @@ from openspyre.spec.machine import SPYRE, Machine
 
 
 class Pass(Protocol):
+    """A frozen dataclass; its fields are its options."""
+
     def run(self, program: Program) -> Program: ...
 
 
@@ -31,16 +35,34 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
     )
 
 
+def name_of(step: Pass) -> str:
+    return type(step).__name__
+
+
+def purpose_of(step: Pass) -> str:
+    """What a pass is for: the first line of its module."""
+    return (sys.modules[type(step).__module__].__doc__ or "").splitlines()[0]
+
+
 def run(program: Program, machine: Machine = SPYRE, *, verify: bool = False) -> Program:
     """All passes; with `verify`, what comes in and what each of them returns is checked."""
-    steps = passes(machine)
+    *_, (_, lowered) = stages(program, passes(machine), machine, verify=verify)
+    return lowered
+
+
+def stages(
+    program: Program, steps: Sequence[Pass], machine: Machine = SPYRE, *, verify: bool = False
+) -> Iterator[tuple[Pass, Program]]:
+    """Each pass and what it returned, one at a time. After the last pass of the pipeline a program must be lowered."""
     if verify:
         _check("what the passes were given", program, Verifier(machine.cores))
+    last = name_of(passes(machine)[-1])
     for step in steps:
         program = step.run(program)
         if verify:
-            _check(f"what {type(step).__name__} returned", program, Verifier(machine.cores, lowered=step is steps[-1]))
-    return program
+            lowered = name_of(step) == last
+            _check(f"what {name_of(step)} returned", program, Verifier(machine.cores, lowered=lowered))
+        yield step, program
 
 
 def _check(what: str, program: Program, verifier: Verifier) -> None:

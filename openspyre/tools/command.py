@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from openspyre.spec.errors import SpyreError
-from openspyre.tools import doctor, inspect, ops, run, switches, verify
+from openspyre.tools import doctor, inspect, ops, opt, run, switches, verify
 from openspyre.tools.host import openspyre_version
 
-_SUBCOMMANDS = (run, verify, inspect, ops, doctor, switches)
+_SUBCOMMANDS = (run, verify, inspect, opt, ops, doctor, switches)
 
 
 def build_parser() -> argparse.ArgumentParser:

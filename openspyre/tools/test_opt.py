@@ -1,0 +1,150 @@
+"""`openspyre opt` from the outside: what it prints and writes, what each pass did, how it exits."""
+
+import io
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from openspyre.compiler import pipeline
+from openspyre.compiler.text import parse_program
+from openspyre.tools.command import main
+
+# x + y.t(): the sticks of y run the other way, so a relayout is needed; the copy of x is not.
+GRAPH = """program "sum" pool 0
+buffer "x" input float16 [96, 320] [320, 1] layout [5, 96, 64] [64, 320, 1] SEN169_FP16 STANDARD
+buffer "y" input float16 [320, 96] [96, 1] layout [2, 320, 64] [64, 96, 1] SEN169_FP16 STANDARD
+buffer "copy" temp float16 [96, 320] [320, 1]
+buffer "unread" temp float16 [96, 320] [320, 1]
+buffer "out" output float16 [96, 320] [320, 1]
+op "clone" relayout
+  dim "i" 96
+  dim "j" 320
+  read "x" float16 0 [320, 1]
+  write "copy" float16 0 [320, 1]
+op "neg" neg
+  dim "i" 96
+  dim "j" 320
+  read "x" float16 0 [320, 1]
+  write "unread" float16 0 [320, 1]
+op "add" add
+  dim "i" 96
+  dim "j" 320
+  read "copy" float16 0 [320, 1]
+  read "y" float16 0 [1, 96]
+  write "out" float16 0 [320, 1]
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    (tmp_path / "graph.ir").write_text(GRAPH)
+    return tmp_path / "graph.ir"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["opt", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def rows(text: str) -> list[str]:
+    return [op.row for op in parse_program(text).ops]
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["opt", "--help"])
+    assert exit_.value.code == 0
+    assert "example: openspyre opt graph.ir" in capsys.readouterr().out
+
+
+def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    records = json.loads(printed(capsys, "--list", "--json"))
+    assert [record["pass"] for record in records] == [type(step).__name__ for step in pipeline.passes()]
+    for record, step in zip(records, pipeline.passes(), strict=True):
+        assert record["purpose"].endswith(".")
+        assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
+    text = printed(capsys, "--list")
+    assert "DivideWork (cores=32, split_reductions=False)\n    Divides" in text
+
+
+def test_passes_run_in_the_order_given(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rows(printed(capsys, graph, "--pass", "DropDead")) == ["relayout", "add"]
+    assert rows(printed(capsys, graph, "--pass", "EliminateCopies")) == ["neg", "add"]
+    assert rows(printed(capsys, graph, "--pass=EliminateCopies", "--pass=DropDead")) == ["add"]
+
+
+def test_without_a_pass_the_whole_pipeline_runs(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lowered = parse_program(printed(capsys, graph, "--verify"))
+    assert [op.row for op in lowered.ops] == ["relayout", "add"]
+    assert lowered.ops[0].inputs[0].buffer == "y"  # type: ignore[union-attr]
+    assert lowered.pool_bytes == 96 * 320 * 2
+    assert [dim.split for dim in lowered.ops[1].dims] == [32, 1]
+
+
+def test_a_pass_takes_options(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = ["--pass=EliminateCopies", "--pass=DropDead", "--pass=ChooseLayouts", "--pass=InsertRelayouts"]
+    divided = parse_program(printed(capsys, graph, *before, "--pass=DivideWork:cores=3,split_reductions=true"))
+    assert [dim.split for dim in divided.ops[1].dims] == [3, 1]
+
+
+def test_every_stage_can_be_printed(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [type(step).__name__ for step in pipeline.passes()]
+    text = printed(capsys, graph, "--print-after-all")
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith("# after ")] == names
+    stages = json.loads(printed(capsys, graph, "--json"))["stages"]
+    assert [stage["pass"] for stage in stages] == names
+    assert text == "\n".join(f"# after {stage['pass']}\n{stage['text']}" for stage in stages)
+
+
+def test_a_file_is_written_and_the_standard_input_read(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = graph.with_name("out.ir")
+    assert printed(capsys, graph, "-o", out) == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO(GRAPH))
+    assert printed(capsys, "-") == out.read_text()
+    assert main(["opt", str(graph), "-o", str(graph.parent)]) == 1
+    assert "cannot write" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "FILE is missing; --list shows the passes"),
+        (["f", "--pass", "Inline"], "no pass 'Inline'; known are EliminateCopies, DropDead"),
+        (["f", "--pass", "DropDead:cores=1"], "DropDead takes no options"),
+        (["f", "--pass", "DivideWork:lanes=1"], "DivideWork takes cores=..., split_reductions=..."),
+        (["f", "--pass", "DivideWork:cores=few"], "cores is int, which 'few' is not"),
+        (["f", "--pass", "DivideWork:split_reductions=2"], "split_reductions is bool"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_exits_with_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["opt", *arguments])
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("no program", [], "line 1, 'no program': 'program' should follow"),
+        (GRAPH.replace('op "add" add', 'op "add" plus'), ["--verify"], "the op table has no row 'plus'"),
+        (GRAPH, ["--pass", "PlaceBuffers"], "PlaceBuffers cannot work on program 'sum': temp 'copy' has no layout yet"),
+    ],
+)
+def test_a_program_with_problems_exits_with_1(
+    text: str, arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "f.ir").write_text(text)
+    assert main(["opt", str(tmp_path / "f.ir"), *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["opt", "/nowhere/graph.ir"]) == 1
+    assert "cannot read /nowhere/graph.ir as IR text" in capsys.readouterr().err
