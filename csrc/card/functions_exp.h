@@ -12,7 +12,9 @@ constexpr float kLn2High = 0x1.62e43p-1f, kLn2Low = -0x1.05c61p-29f;
 
 LANE float power_of_two(int32_t exponent) { return as_float(static_cast<uint32_t>(exponent + 127) << 23); }
 
-// value * 2^exponent with one rounding, for -250 < exponent < 250; two factors reach subnormals and infinity.
+// value * 2^exponent with one rounding, for -254 <= exponent <= 254; two factors reach subnormals and infinity. At -253
+// and -254 a factor is zero, so that what underflows altogether, a mask's -inf, is spared the processor's slow way
+// there.
 LANE float scale(float value, int32_t exponent) {
   const int32_t half = exponent >> 1;
   return value * power_of_two(half) * power_of_two(exponent - half);
@@ -59,7 +61,7 @@ LANE float exp_of_rest(float r) {
 }
 
 LANE float exp_lane(float x) {
-  const ExpParts parts = exp_parts(within(x, 104.5f));
+  const ExpParts parts = exp_parts(within(x, 176.0f));
   return or_nan(scale(exp_of_rest(parts.rest), parts.exponent), x);
 }
 
@@ -76,7 +78,7 @@ LANE float exp2_of_rest(float r) {
 }
 
 LANE float exp2_lane(float x) {
-  const float inside = within(x, 151.0f);
+  const float inside = within(x, 254.0f);
   const float shifted = inside + kRounder;
   return or_nan(scale(exp2_of_rest(inside - (shifted - kRounder)), rounded_integer(shifted)), x);
 }
@@ -131,7 +133,7 @@ LANE float erf_lane(float x) {
 // exp(-x^2) / (|x| + 1.5) times a polynomial in (|x| - 1.5) / (|x| + 1.5). What the square, the quotient and the
 // products lose to rounding is added at the end; w + 1.08 is how a change of the quotient acts, within 0.15.
 LANE float erfc_lane(float x) {
-  const float a = magnitude_within(x, 10.2f), under = a + 1.5f;
+  const float a = magnitude_within(x, 13.25f), under = a + 1.5f;
   const float w = 1.0f / under, w_lost = fma(-w, a - (under - 1.5f), fma(-w, under, 1.0f));
   const float q = polynomial(fma(-3.0f, w, 1.0f), 0x1.edf488p-1f, -0x1.0404eap-1f, 0x1.35bf26p-4f, 0x1.8750cap-5f,
                              -0x1.0a0fd4p-7f, -0x1.35fa24p-7f, -0x1.a763d2p-11f, 0x1.d0aee2p-10f, 0x1.c65e72p-11f,
