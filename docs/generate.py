@@ -147,10 +147,15 @@ def core_operators() -> str:
 def _core_names() -> Iterable[str]:
     import torch
 
-    for packet in (getattr(torch.ops.aten, name) for name in dir(torch.ops.aten)):
-        for overload in packet.overloads() if hasattr(packet, "overloads") else ():
-            if torch.Tag.core in getattr(packet, overload).tags:
-                yield str(getattr(packet, overload)).removesuffix(".default").removeprefix("aten.")
+    # Of the registry, not of torch.ops: that knows only the operators somebody has asked for.
+    for name in torch._C._dispatch_get_all_op_names():
+        namespace, _, full = name.partition("::")
+        packet, _, overload = full.partition(".")
+        if (
+            namespace == "aten"
+            and torch.Tag.core in getattr(getattr(torch.ops.aten, packet), overload or "default").tags
+        ):
+            yield full
 
 
 def _way_of(name: str, has_kernel: Callable[[str, str], bool]) -> str:
@@ -180,6 +185,30 @@ def _listed_fallbacks(module: ast.Module) -> Iterable[tuple[str, str]]:
                 yield ast.literal_eval(key), ast.literal_eval(value.elts[-1])
 
 
+def passes() -> str:
+    from openspyre.compiler import pipeline
+    from openspyre.tools.opt import as_record
+
+    records = [as_record(step) for step in pipeline.passes()]
+    return table(
+        ("pass", "what it does", "options"),
+        (
+            (
+                f"`{record['pass']}`",
+                record["purpose"],
+                ", ".join(f"`{name}={value}`" for name, value in record["options"].items()),
+            )
+            for record in records
+        ),
+    )
+
+
+def example() -> str:
+    from pipeline_example import worked
+
+    return "\n" + "\n\n".join(worked()) + "\n\n"
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "switches": switches,
     "seams": seams,
@@ -189,6 +218,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "summary": summary,
     "core": core_operators,
     "fallbacks": fallbacks,
+    "passes": passes,
+    "example": example,
 }
 
 
