@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from openspyre.spec.environment import make_private_directory
+from openspyre.spec.environment import Settings, make_private_directory
 
 LIMIT_BYTES = 1 << 30
 _KEEPS_BETWEEN_LOOKS = 64
@@ -22,6 +22,11 @@ class TextCache:
     directory: Path
     suffix: str
     limit_bytes: int = LIMIT_BYTES
+
+    @classmethod
+    def of(cls, settings: Settings, suffix: str) -> TextCache:
+        """A directory of its own in the user's cache; an error that names OPENSPYRE_CACHE_DIR if others may write there."""
+        return cls(make_private_directory(settings.cache_dir) / f"{suffix}s", suffix)
 
     def find(self, key: str) -> str | None:
         path = self._path(key)

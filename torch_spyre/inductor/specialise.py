@@ -34,7 +34,7 @@ def specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
 ) -> CallPlan:
     """Called by the C++ half when no launch of the graph had such inputs before."""
-    kept = TextCache(settings_in_force().cache_dir / "graphs", "graph")
+    kept = TextCache.of(settings_in_force(), "graph")
     request = _request(key, inputs, symbols, offset_classes)
     found = kept.find(request)
     plan = specialised.from_text(found) if found is not None else None

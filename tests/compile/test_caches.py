@@ -1,0 +1,115 @@
+"""A second process compiles nothing: Inductor finds its code, the card's half its programs; what is damaged is made anew."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODELS = {
+    "inference": """
+model = torch.nn.Sequential(torch.nn.Linear(70, 130), torch.nn.GELU(), torch.nn.Linear(130, 9)).eval()
+inputs = [torch.randn(5, 70)]
+def run(model, x):
+    with torch.no_grad():
+        return [torch.compile(model, dynamic=False)(x)]
+""",
+    "training": """
+model = torch.nn.Sequential(torch.nn.Linear(70, 130), torch.nn.LayerNorm(130), torch.nn.Linear(130, 9))
+inputs = [torch.randn(5, 70)]
+def run(model, x):
+    out = torch.compile(model, dynamic=False)(x)
+    (out * out).mean().backward()
+    return [out.detach(), *(p.grad for p in model.parameters())]
+""",
+    "dynamic": """
+model = torch.nn.Sequential(torch.nn.Linear(70, 9), torch.nn.Softmax(-1)).eval()
+inputs = [torch.randn(n, 70) for n in (5, 8, 11)]
+def run(model, *xs):
+    compiled = torch.compile(model, dynamic=True)
+    with torch.no_grad():
+        return [compiled(x) for x in xs]
+""",
+}
+
+PROCESS = """
+import copy, json, sys, warnings
+warnings.simplefilter("ignore")
+import torch
+torch.manual_seed(0)
+{model}
+if {other_sources}:
+    from torch_spyre.inductor import backend, source_hash, specialise
+    backend.source_hash = specialise.source_hash = lambda: "other sources"
+reference = copy.deepcopy(model)
+on_card = run(model.to("spyre"), *(x.to("spyre") for x in inputs))
+torch._dynamo.reset()
+run_eager = reference
+torch.compile = lambda model, **options: model
+expected = run(reference, *inputs)
+error = max(float((a.cpu() - b).abs().max()) for a, b in zip(on_card, expected))
+from torch_spyre.inductor import report, specialise
+print(json.dumps(dict(specialise.counts(), imported=len(report.compile_report()), error=error)))
+"""
+
+
+class Processes:
+    """Processes that share caches nobody else uses."""
+
+    def __init__(self, directory: Path):
+        self.ours, self.inductor = directory / "ours", directory / "inductor"
+
+    def run(self, model: str, *, other_sources: bool = False, **environment: str) -> dict[str, float]:
+        caches = {"OPENSPYRE_CACHE_DIR": str(self.ours), "TORCHINDUCTOR_CACHE_DIR": str(self.inductor)}
+        script = PROCESS.format(model=MODELS[model], other_sources=other_sources)
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=os.environ | caches | environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told["error"] < 1e-4
+        return told
+
+    def entries(self) -> list[Path]:
+        return sorted((self.ours / "graphs").glob("*.graph"))
+
+
+@pytest.fixture
+def processes(tmp_path):
+    return Processes(tmp_path)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_second_process_compiles_nothing(model, processes):
+    first = processes.run(model)
+    assert first["imported"] >= 1 and first["compiled"] >= 1 and first["found"] == 0
+    second = processes.run(model)
+    assert (second["imported"], second["compiled"], second["found"]) == (0, 0, first["compiled"])
+
+
+def test_other_sources_compile_again(processes):
+    first = processes.run("inference")
+    changed = processes.run("inference", other_sources=True)
+    assert (changed["imported"], changed["compiled"]) == (first["imported"], first["compiled"])
+    again = processes.run("inference", other_sources=True)
+    assert (again["imported"], again["compiled"]) == (0, 0)
+
+
+def test_another_number_of_cores_is_another_program(processes):
+    processes.run("inference")
+    fewer = processes.run("inference", SENCORES="4")
+    assert fewer["compiled"] == 1 and len(processes.entries()) == 2
+
+
+def test_a_damaged_entry_is_compiled_again_and_entries_are_private(processes):
+    processes.run("inference")
+    (entry,) = processes.entries()
+    assert processes.ours.stat().st_mode & 0o077 == 0
+    assert entry.stat().st_mode & 0o077 == 0
+    whole = entry.read_bytes()
+    middle = len(whole) // 2
+    entry.write_bytes(whole[:middle] + (b"8" if whole[middle : middle + 1] == b"7" else b"7") + whole[middle + 1 :])
+    assert processes.run("inference")["compiled"] == 1
+    assert entry.read_bytes() == whole
