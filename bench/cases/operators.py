@@ -89,6 +89,22 @@ def launch(effort: Effort) -> Pair:
     return Pair(f"{calls}\nwait()", calls, names | card, names | {"x": x, "y": x})
 
 
+@case("launch and wait of x + y, 64 elements", asked=5.0, baseline="torch fp32", threads=ONE)
+def launch_and_wait(effort: Effort) -> Pair:
+    """One call, one wait: beside the launches in a row above."""
+    return _pair("x + y", x=torch.randn(64), y=torch.randn(64))
+
+
+ATTENTION = {"": "", ", causal": ", is_causal=True"}
+
+
+@case("attention of 8 heads, 512 x 512 x 64{}", asked=1.1, baseline="torch fp32", over=ATTENTION)
+def attention(kind: str, effort: Effort) -> Pair:
+    """torch has one fused kernel, the card two contractions and a softmax between them."""
+    statement = f"F.scaled_dot_product_attention(q, k, v{ATTENTION[kind]})"
+    return _pair(statement, **{name: torch.randn(1, 8, 512, 64) for name in "qkv"})
+
+
 @case("x.t().contiguous(), 8 M elements", asked=1.5, baseline="torch fp32")
 def transpose(effort: Effort) -> Pair:
     """The stick moves to the other dim."""
