@@ -13,6 +13,7 @@
 #include "formats.h"
 #include "layout.h"
 #include "programs.h"
+#include "python_site.h"
 #include "workers.h"
 
 namespace py = pybind11;
@@ -129,6 +130,7 @@ void copy_array_out(const Buffer& buffer, const ShapePtr& shape, py::array array
   const HostView host = view_host(array, dtype_named(dtype), array.mutable_data());
   const DeviceView device = view_device(buffer, shape);
   run_on_stream(buffer, stream, "copy from the card", [&] { copy_out(device, host); });
+  warn_of_notices();
 }
 
 // The device bytes of a buffer as they lie there, padding included.
@@ -198,11 +200,14 @@ void bind_process(py::module_& m) {
   m.def(
       "configure",
       [](int cards, int threads, uint64_t memory_bytes, uint64_t host_reserve_bytes, double cache_watermark,
-         bool sanitize, bool null, std::string isa) {
-        configure({cards, threads, memory_bytes, host_reserve_bytes, cache_watermark, sanitize, null, std::move(isa)});
+         bool sanitize, bool sanitize_strict, bool null, std::string isa, uint64_t core_span_bytes,
+         uint64_t scratchpad_bytes) {
+        configure({cards, threads, memory_bytes, host_reserve_bytes, cache_watermark, sanitize, sanitize_strict, null,
+                   std::move(isa), core_span_bytes, scratchpad_bytes});
       },
       py::kw_only(), py::arg("cards"), py::arg("threads"), py::arg("memory_bytes"), py::arg("host_reserve_bytes"),
-      py::arg("cache_watermark"), py::arg("sanitize"), py::arg("null"), py::arg("isa"));
+      py::arg("cache_watermark"), py::arg("sanitize"), py::arg("sanitize_strict"), py::arg("null"), py::arg("isa"),
+      py::arg("core_span_bytes"), py::arg("scratchpad_bytes"));
   m.def("card_count", &card_count);
   m.def("card", &card, py::arg("index"), py::return_value_policy::reference, ReleaseGil());
   m.def("cards_started", &cards_started);
@@ -328,6 +333,7 @@ void bind_copies(py::module_& m) {
 
 PYBIND11_MODULE(_card, m) {
   py::register_local_exception_translator(&translate_error);
+  set_site_source(&python_site);
   bind_process(m);
   bind_card(m);
   bind_streams(m);

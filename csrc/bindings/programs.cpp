@@ -8,6 +8,7 @@
 
 #include "program.h"
 #include "program_table.h"
+#include "python_site.h"
 
 namespace py = pybind11;
 using namespace openspyre;
@@ -80,6 +81,7 @@ Combine combine_of(const py::handle& value) {
 Operand operand_of(const py::handle& model) {
   Operand operand;
   operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar"});
+  operand.space = by_name<Space>(model.attr("space"), {"memory", "scratchpad"});
   operand.symbol = field<int32_t>(model, "symbol");
   operand.offset = field<int64_t>(model, "offset");
   operand.stride = field<std::vector<int64_t>>(model, "strides");
@@ -159,6 +161,7 @@ uint64_t load(const py::object& model) {
   program.name = field<std::string>(model, "name");
   program.symbols =
       static_cast<int32_t>(py::len(model.attr("symbols"))) + (field<int64_t>(model, "pool_bytes") > 0 ? 1 : 0);
+  program.symbol_names = field<std::vector<std::string>>(model, "symbols");
   program.scalars = static_cast<int32_t>(py::len(model.attr("scalars")));
   for (const py::handle step : model.attr("steps")) program.steps.push_back(step_of(step));
   return publish(prepare(std::move(program)));
@@ -169,11 +172,15 @@ void run(uint64_t id, int card_index, int64_t stream_id, const std::vector<Addre
   const auto prepared = published(id);
   Card& target = card(card_index);
   Stream& stream = target.stream(stream_id);
-  const Ticket ticket = stream.submit(prepared->program().name.c_str(), [&] {
-    const std::vector<int64_t> none(addresses.size());
-    prepared->run(target, {addresses, none, none, scalars});
-  });
-  stream.wait(ticket);
+  {
+    const py::gil_scoped_release unlocked;
+    const Ticket ticket = stream.submit(prepared->program().name.c_str(), [&] {
+      const std::vector<int64_t> none(addresses.size());
+      prepared->run(target, {addresses, none, none, scalars});
+    });
+    stream.wait(ticket);
+  }
+  warn_of_notices();
 }
 
 }  // namespace
@@ -181,5 +188,5 @@ void run(uint64_t id, int card_index, int64_t stream_id, const std::vector<Addre
 void bind_programs(py::module_& m) {
   m.def("load_program", &load);
   m.def("unload_program", [](uint64_t id) { withdraw(id); });
-  m.def("run_program", &run, py::call_guard<py::gil_scoped_release>());
+  m.def("run_program", &run);
 }

@@ -56,6 +56,16 @@ void Allocator::poison(const Chunk& chunk) const {
   std::memset(memory_.translate(chunk.address), kPoison, chunk.bytes);
 }
 
+// From here on whoever uses it uses freed memory.
+void Allocator::note_unused(const Chunk& chunk) const {
+  if (Shadow* shadow = memory_.shadow()) shadow->take_back(memory_.translate(chunk.address), chunk.bytes);
+}
+
+void Allocator::settle_frees() {
+  Lock lock(mutex_);
+  settle();
+}
+
 // --- handing out -----------------------------------------------------------------------------------------------------
 
 Block* Allocator::allocate(size_t requested, int64_t stream) {
@@ -70,7 +80,10 @@ Block* Allocator::allocate(size_t requested, int64_t stream) {
     if (!chunk) chunk = find_room(bytes, requested, stream, lock);
     hand_out(*chunk, requested, stream);
   }
-  if (sanitize_) poison(*chunk);
+  if (sanitize_) {
+    poison(*chunk);
+    if (Shadow* shadow = memory_.shadow()) shadow->hand_out(memory_.translate(chunk->address), chunk->bytes);
+  }
   return chunk;
 }
 

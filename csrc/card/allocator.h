@@ -33,6 +33,7 @@ class Allocator {
   void record_stream(Block* block, int64_t stream);
   void empty_cache();
   MemoryStatistics statistics();
+  void settle_frees();  // the shadow learns of frees that their streams have passed
   void reset_peak();
   void reset_accumulated();
 
@@ -83,6 +84,7 @@ class Allocator {
   Chunk* new_chunk();
   void forget(Chunk& chunk) { spare_.push_back(&chunk); }
   void poison(const Chunk& chunk) const;
+  void note_unused(const Chunk& chunk) const;
   void note_reserved();
   MemoryStatistics count_free();
   template <typename Visit>

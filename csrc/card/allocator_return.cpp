@@ -51,6 +51,7 @@ void Allocator::release_shared(Chunk& chunk) {
 void Allocator::release(Chunk& chunk, Ticket own_ticket) {
   if (passed({chunk.stream, own_ticket})) {
     decrease(statistics_.active_bytes, chunk.bytes);
+    note_unused(chunk);
   } else {
     chunk.fence = own_ticket;
     fences_[static_cast<size_t>(chunk.stream)].append(chunk);
@@ -103,6 +104,7 @@ void Allocator::lift_fence(Chunk& chunk) {
   fences_[static_cast<size_t>(chunk.stream)].remove(chunk);
   --fenced_chunks_;
   decrease(statistics_.active_bytes, chunk.bytes);
+  note_unused(chunk);
 }
 
 void Allocator::settle() {

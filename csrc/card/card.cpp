@@ -12,6 +12,7 @@
 #include "fork.h"
 #include "isa.h"
 #include "memory.h"
+#include "scratchpad.h"
 #include "workers.h"
 
 namespace openspyre {
@@ -25,7 +26,8 @@ class SoftwareCard final : public Card {
  public:
   SoftwareCard(int index, const Configuration& configuration)
       : index_(index),
-        memory_(index, configuration.memory_bytes, configuration.host_reserve_bytes, !configuration.null),
+        memory_(index, configuration.memory_bytes, configuration.host_reserve_bytes, !configuration.null,
+                configuration.sanitize && !configuration.null),
         executors_(*this, std::max(2, worker_threads())),
         allocator_(this, index, memory_, allocator_streams(), configuration) {
     handles_ = memory_.base();
@@ -67,6 +69,16 @@ class SoftwareCard final : public Card {
   }
   uint64_t total_memory() const override { return memory_.bytes(); }
   Address base_address() const override { return memory_.base(); }
+  Shadow* settled_shadow() override {
+    if (memory_.shadow()) allocator_.settle_frees();
+    return memory_.shadow();
+  }
+  Scratchpads& scratchpads() override {
+    std::call_once(scratchpads_made_, [this] {
+      scratchpads_ = std::make_unique<Scratchpads>(configuration().scratchpad_bytes, memory_.shadow() != nullptr);
+    });
+    return *scratchpads_;
+  }
 
   Stream& stream(int64_t id) override {
     refuse_after_fork();
@@ -118,6 +130,8 @@ class SoftwareCard final : public Card {
   DeviceMemory memory_;
   Executors executors_;
   mutable Allocator allocator_;
+  std::once_flag scratchpads_made_;
+  std::unique_ptr<Scratchpads> scratchpads_;
   std::array<std::atomic<uint64_t>, 2> turns_{};
 };
 
@@ -167,6 +181,9 @@ void configure(const Configuration& wanted) {
         std::to_string(wanted.memory_bytes), "2 MiB to 16 TiB");
   check(wanted.cache_watermark >= 0 && wanted.cache_watermark <= 1, "cache_watermark",
         std::to_string(wanted.cache_watermark), "0 to 1");
+  check(wanted.core_span_bytes >= kStickBytes, "core_span_bytes", std::to_string(wanted.core_span_bytes), "128 or more");
+  check(wanted.scratchpad_bytes >= kStickBytes && wanted.scratchpad_bytes <= (1ull << 30), "scratchpad_bytes",
+        std::to_string(wanted.scratchpad_bytes), "128 bytes to 1 GiB");
   check(isa_limit(wanted.isa).has_value(), "isa", '"' + wanted.isa + '"', "baseline, avx2, avx512 or empty");
   current_configuration = wanted;
 }

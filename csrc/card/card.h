@@ -24,9 +24,12 @@ struct Configuration {
   uint64_t memory_bytes = 112ull << 30;        // usable memory per card
   uint64_t host_reserve_bytes = 512ull << 20;  // never taken from the host's or the cgroup's memory
   double cache_watermark = 0.5;                // cached free pages above this fraction of the host's memory go back
-  bool sanitize = false;                       // unkind card: fresh and freed memory is poisoned
+  bool sanitize = false;                       // unkind card: memory is poisoned, every access checked and reported
+  bool sanitize_strict = false;                // what is only worth a warning is an error too
   bool null = false;                           // accepts programs and copies, and neither computes nor keeps anything
   std::string isa;  // widest instructions to use: "baseline", "avx2", "avx512"; "": the host's
+  uint64_t core_span_bytes = 256ull << 20;     // of one tensor, that one core may reach in a step
+  uint64_t scratchpad_bytes = 2ull << 20;      // of each core
 };
 void configure(const Configuration& configuration);  // InvalidArgument if a card is already in use
 const Configuration& configuration();
@@ -58,6 +61,9 @@ struct Block {
   int64_t stream;  // stream it was allocated on
 };
 
+class Scratchpads;
+class Shadow;
+
 class Card {
  public:
   virtual ~Card() = default;
@@ -81,6 +87,10 @@ class Card {
   virtual void reset_accumulated_memory() = 0;
   virtual uint64_t total_memory() const = 0;
   virtual Address base_address() const = 0;
+
+  // What an unkind card knows of its memory, with all frees marked that streams have passed; nullptr of a kind one.
+  virtual Shadow* settled_shadow() = 0;
+  virtual Scratchpads& scratchpads() = 0;  // reserved on first use
 
   // Streams.
   virtual Stream& stream(int64_t id) = 0;               // InvalidDevice unless 0 <= id < kStreamCount

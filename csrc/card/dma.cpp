@@ -14,6 +14,7 @@
 #include "dma_sticks.h"
 #include "error.h"
 #include "layout_text.h"
+#include "sanitize_copy.h"
 #include "workers.h"
 
 namespace openspyre {
@@ -166,6 +167,15 @@ std::vector<int64_t> dense_strides(std::span<const int64_t> size) {
   return strides;
 }
 
+// Moves elements of this size without looking at them.
+convert::Conversion keep_codes(int itemsize) {
+  const DeviceElement element = itemsize == 1   ? DeviceElement{DType::Int8, DataFormat::SENINT8}
+                                : itemsize == 2 ? DeviceElement{DType::Int16, DataFormat::SENINT16}
+                                : itemsize == 4 ? DeviceElement{DType::Int32, DataFormat::IEEE_INT32}
+                                                : DeviceElement{DType::Int64, DataFormat::IEEE_INT64};
+  return convert::between(element, element);
+}
+
 // Only after a failure: looks for the first element, in index order, that the target cannot hold.
 [[noreturn]] void report_value(const std::byte* linear, int itemsize, std::span<const int64_t> size,
                                std::span<const int64_t> stride, Convert convert, Convert to_int64,
@@ -250,12 +260,14 @@ void copy_in(const HostView& source, const DeviceView& target) {
   const convert::Conversion convert = convert::to_device(source.dtype, element_of(target));
   if (convert.run == nullptr) no_conversion(name(source.dtype), element_text(element_of(target)));
   if (count_elements(target.size) == 0 || configuration().null) return;
+  sanitize::copying_in(target);
   auto* data = static_cast<std::byte*>(source.data);
   const int itemsize = host_itemsize(source.dtype);
   if (!move_view(target, data, itemsize, source.stride, convert, true)) {
     report_value(data, itemsize, source.size, source.stride, convert.run,
                  to_device(source.dtype, {DType::Int64, DataFormat::IEEE_INT64}), element_text(element_of(target)));
   }
+  sanitize::copied_in(target);
 }
 
 void copy_out(const DeviceView& source, const HostView& target) {
@@ -263,6 +275,7 @@ void copy_out(const DeviceView& source, const HostView& target) {
   const convert::Conversion convert = convert::to_host(element_of(source), target.dtype);
   if (convert.run == nullptr) no_conversion(element_text(element_of(source)), name(target.dtype));
   if (count_elements(source.size) == 0) return;
+  sanitize::copying_out(source);
   if (!move_view(source, static_cast<std::byte*>(target.data), host_itemsize(target.dtype), target.stride, convert,
                  false)) {
     fail(Fault::Internal, "a value of " + element_text(element_of(source)) + " has no place in " + name(target.dtype));
@@ -275,6 +288,7 @@ void copy_across(const DeviceView& source, const DeviceView& target) {
   if (convert.run == nullptr) no_conversion(element_text(element_of(source)), element_text(element_of(target)));
   const int64_t elements = count_elements(source.size);
   if (elements == 0 || configuration().null) return;
+  sanitize::copying_across(source, target);
   if (same_places(source, target) && element_of(source) == element_of(target)) {
     if (source.memory == target.memory) return;
     if (covers_buffer(source)) {
@@ -287,6 +301,17 @@ void copy_across(const DeviceView& source, const DeviceView& target) {
   const int64_t itemsize = device_itemsize(source.shape->layout().format);
   const auto scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(staged * itemsize));
   whole ? stage(source, target, scratch.get(), convert) : stage_blocks(source, target, scratch.get(), convert, 0);
+}
+
+void read_codes(const DeviceView& source, std::byte* dense) {
+  const int itemsize = device_itemsize(source.shape->layout().format);
+  (void)move_view(source, dense, itemsize, dense_strides(source.size), keep_codes(itemsize), false);
+}
+
+void write_codes(const std::byte* dense, const DeviceView& target) {
+  const int itemsize = device_itemsize(target.shape->layout().format);
+  (void)move_view(target, const_cast<std::byte*>(dense), itemsize, dense_strides(target.size), keep_codes(itemsize),
+                  true);
 }
 
 void read_image(const BufferShape& shape, const std::byte* memory, void* image) {

@@ -36,6 +36,10 @@ void copy_in(const HostView& source, const DeviceView& target);
 void copy_out(const DeviceView& source, const HostView& target);
 void copy_across(const DeviceView& source, const DeviceView& target);  // may overlap only if identical
 
+// Elements as they lie on the card, bit by bit, between a view and dense memory in the view's order.
+void read_codes(const DeviceView& source, std::byte* dense);
+void write_codes(const std::byte* dense, const DeviceView& target);
+
 // The buffer as the host would store it: host_elements * host_itemsize bytes, gaps left alone.
 void read_image(const BufferShape& shape, const std::byte* memory, void* image);
 void write_image(const BufferShape& shape, std::byte* memory, const void* image);

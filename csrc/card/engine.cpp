@@ -1,10 +1,14 @@
 // Prepared programs: every step checked and made ready once, then run in order with the addresses of a launch.
-#include <array>
+#include <algorithm>
 #include <utility>
 
 #include "dma.h"
 #include "floating_point.h"
+#include "launch_memory.h"
 #include "prepared_step.h"
+#include "sanitize_step.h"
+#include "scratchpad.h"
+#include "workers.h"
 
 namespace openspyre {
 namespace {
@@ -42,30 +46,6 @@ PreparedStepPtr prepare_step(const Step& step, Isa isa) {
   return nullptr;
 }
 
-// The whole block must lie on the card: a program cannot reach beyond it whatever a launch passes.
-std::byte* resolve(const Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch) {
-  if (operand.kind == OperandKind::Iota || operand.kind == OperandKind::Scalar) return nullptr;
-  const auto symbol = static_cast<size_t>(operand.symbol);
-  const int64_t shift = launch.offsets.empty() ? 0 : launch.offsets[symbol];
-  const int64_t itemsize = device_itemsize(operand.element.format);
-  const ElementSpan span = operand_span(step, operand);
-  const Address address = launch.addresses[symbol];
-  if (span.last >= span.first) {
-    const auto at = [&](int64_t element) { return address + static_cast<uint64_t>((shift + element) * itemsize); };
-    (void)card.translate(at(span.first));
-    (void)card.translate(at(span.last + 1) - 1);
-  }
-  return card.translate(address) + (shift + operand.offset) * itemsize;
-}
-
-StepArguments resolve(const Card& card, const Step& step, const LaunchArguments& launch) {
-  StepArguments arguments;
-  for (size_t i = 0; i < step.inputs.size(); ++i) arguments.inputs[i] = resolve(card, step, step.inputs[i], launch);
-  for (size_t i = 0; i < step.outputs.size(); ++i) arguments.outputs[i] = resolve(card, step, step.outputs[i], launch);
-  arguments.scalars = launch.scalars;
-  return arguments;
-}
-
 // The operand says where the buffer begins behind its symbol (a temp's place in the pool).
 DeviceView resolve(const Card& card, const Step::View& view, const Operand& operand, const LaunchArguments& launch) {
   const auto at = static_cast<size_t>(operand.symbol);
@@ -85,7 +65,10 @@ class Engine final : public PreparedProgram {
  public:
   Engine(Program program, Isa isa) : program_(std::move(program)) {
     check();
-    for (const Step& step : program_.steps) steps_.push_back(prepare_step(step, isa));
+    for (const Step& step : program_.steps) {
+      steps_.push_back(prepare_step(step, isa));
+      scratchpad_reach_ = std::max(scratchpad_reach_, scratchpad_reach(step));
+    }
   }
 
   const Program& program() const override { return program_; }
@@ -94,17 +77,26 @@ class Engine final : public PreparedProgram {
     check_launch(launch);
     if (configuration().null) return check_addresses(card, launch);
     const FloatingPointScope scope;
+    std::unique_lock<std::mutex> scratchpads;
+    if (scratchpad_reach_ > 0)
+      scratchpads = card.scratchpads().claim(program_.cores(), static_cast<uint64_t>(scratchpad_reach_));
+    const bool unkind = card.settled_shadow() != nullptr;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const Step& step = program_.steps[i];
-      if (step.kind == StepKind::Relayout) {
-        run_relayout(card, step, launch);
-      } else {
-        steps_[i]->run(resolve(card, step, launch), all_cores(step));
-      }
+      if (unkind) sanitize::check_step(card, program_, i, launch);
+      run_step(card, i, launch);
     }
   }
 
  private:
+  void run_step(Card& card, size_t number, const LaunchArguments& launch) const {
+    const Step& step = program_.steps[number];
+    if (step.kind == StepKind::Relayout) return run_relayout(card, step, launch);
+    if (!uses_scratchpad(step)) return steps_[number]->run(resolve(card, step, launch, 0), all_cores(step));
+    parallel_for(static_cast<size_t>(core_count(step)), [&](size_t core) {
+      steps_[number]->run(resolve(card, step, launch, static_cast<int>(core)), {static_cast<int>(core), 1});
+    });
+  }
+
   void check() const {
     std::string problems;
     for (size_t i = 0; i < program_.steps.size(); ++i)
@@ -114,10 +106,10 @@ class Engine final : public PreparedProgram {
   }
 
   // What a null card does with a launch.
-  void check_addresses(const Card& card, const LaunchArguments& launch) const {
+  void check_addresses(Card& card, const LaunchArguments& launch) const {
     for (const Step& step : program_.steps) {
       if (step.kind != StepKind::Relayout) {
-        (void)resolve(card, step, launch);
+        (void)resolve(card, step, launch, 0);
         continue;
       }
       (void)resolve(card, step.views[0], step.inputs[0], launch);
@@ -140,6 +132,7 @@ class Engine final : public PreparedProgram {
 
   const Program program_;
   std::vector<PreparedStepPtr> steps_;
+  int64_t scratchpad_reach_ = 0;  // of any core, in bytes
 };
 
 }  // namespace

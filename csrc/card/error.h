@@ -18,12 +18,13 @@ enum class Fault : uint8_t {
   BadFork,            // used in a forked child
   Internal,           // our bug
   IndexOutOfRange,    // an index tensor points outside its table; IndexError
+  SanitizerFinding,   // the unkind card saw memory used wrongly
 };
 
 inline const char* name(Fault kind) {
-  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice",  "UnsupportedFormat", "InvalidLayout",
-                                   "ValueOutOfRange", "OutOfMemory",    "CardLost",          "BadFork",
-                                   "Internal",        "IndexOutOfRange"};
+  constexpr const char* names[] = {"InvalidArgument", "InvalidDevice",   "UnsupportedFormat", "InvalidLayout",
+                                   "ValueOutOfRange", "OutOfMemory",     "CardLost",          "BadFork",
+                                   "Internal",        "IndexOutOfRange", "SanitizerFinding"};
   return names[static_cast<int>(kind)];
 }
 

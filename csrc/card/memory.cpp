@@ -52,7 +52,7 @@ std::byte* reserve_backing(uint64_t bytes) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes, bool backed)
+DeviceMemory::DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes, bool backed, bool shadowed)
     : bytes_(bytes),
       mapped_bytes_((bytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes),
       host_reserve_bytes_(host_reserve_bytes),
@@ -68,6 +68,7 @@ DeviceMemory::DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve
     errno = reason;
     fail_reserve(card_index, bytes);
   }
+  if (shadowed) shadow_ = std::make_unique<Shadow>(backing_, mapped_bytes_, base_);
   HostBudget::instance().add(this);
 }
 
@@ -129,6 +130,7 @@ void DeviceMemory::release_inside(Address address, uint64_t bytes, uint64_t enou
 
 void DeviceMemory::release_run(uint64_t first, uint64_t end) {
   madvise(backing_ + first * kGranuleBytes, (end - first) * kGranuleBytes, MADV_DONTNEED);
+  if (shadow_) shadow_->drop_pages(backing_ + first * kGranuleBytes, (end - first) * kGranuleBytes);
   for (uint64_t granule = first; granule < end; ++granule)
     commits_[granule / kRegionGranules].fetch_and(~(1u << granule % kRegionGranules), std::memory_order_relaxed);
   committed_granules_.fetch_sub(end - first, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 
 #include "card.h"
 #include "host_budget.h"
+#include "shadow.h"
 
 namespace openspyre {
 
@@ -20,7 +21,7 @@ constexpr uint64_t kGranuleBytes =
 class DeviceMemory {
  public:
   // Memory that is not `backed` takes nothing from the host: it reads as zeros and must not be written.
-  DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes, bool backed = true);
+  DeviceMemory(int card_index, uint64_t bytes, uint64_t host_reserve_bytes, bool backed = true, bool shadowed = false);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -28,6 +29,7 @@ class DeviceMemory {
   Address base() const { return base_; }
   uint64_t bytes() const { return bytes_; }
   std::byte* translate(Address address) const { return backing_ + (address - base_); }
+  Shadow* shadow() const { return shadow_.get(); }  // nullptr unless shadowed
 
   uint64_t missing_bytes(Address address, uint64_t bytes) const;  // what commit() would take from the host
   // Commits what is not yet committed of the range; false, with nothing changed, if the host cannot back it.
@@ -51,6 +53,7 @@ class DeviceMemory {
   std::unique_ptr<std::atomic<uint32_t>[]> commits_;  // a bit per granule; atomic: the budget reads it without our lock
   std::atomic<uint64_t> committed_granules_{0};
   uint64_t top_granule_ = 0;  // nothing was ever committed from here on
+  std::unique_ptr<Shadow> shadow_;
 };
 
 }  // namespace openspyre

@@ -34,7 +34,10 @@ struct Loop {
 enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
 
 // As an output, a Splat stores lane 0 alone: one element per point.
-enum class Space : uint8_t { Memory, Scratchpad };  // Scratchpad: reserved for operands in a core's own 2 MB
+// Scratchpad: the operand lies in the core's own 2 MB. It has no symbol's address, its offset counts from the
+// scratchpad's first byte, and loop indices count from the core's first: every core has its slice at the same place.
+// What a core writes there it can read in later steps of the same launch.
+enum class Space : uint8_t { Memory, Scratchpad };
 
 struct Operand {
   OperandKind kind = OperandKind::Vector;
@@ -241,7 +244,8 @@ struct Program {
   int32_t symbols = 0;  // addresses a launch supplies
   int32_t scalars = 0;
   std::vector<Step> steps;
-  int cores() const;  // most that any step uses
+  std::vector<std::string> symbol_names = {};  // for reports; may be shorter than `symbols`
+  int cores() const;                           // most that any step uses
 };
 
 // What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of

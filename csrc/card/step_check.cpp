@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "byte_text.h"
 #include "nest.h"
 #include "prepared_step.h"
 #include "vector_code.h"
@@ -87,15 +88,44 @@ class StepCheck {
                                                              " strides for " + std::to_string(step_.loops.size()) +
                                                              " loops");
     if (operand.kind == OperandKind::Iota) return;
-    require(operand.symbol >= 0 && operand.symbol < symbols_,
-            where + ": symbol " + std::to_string(operand.symbol) + " of " + std::to_string(symbols_));
-    require(operand.space == Space::Memory, where + ": operands in the scratchpad are not supported");
+    if (operand.space == Space::Memory)
+      require(operand.symbol >= 0 && operand.symbol < symbols_,
+              where + ": symbol " + std::to_string(operand.symbol) + " of " + std::to_string(symbols_));
     const int stick = elems_per_stick(operand.element.format);
     const int lanes = along_k ? step_.k_lanes : step_.lane.lanes;
     require(device_itemsize(operand.element.format) > 0, where + ": no tensor is in " + element_text(operand));
     require(operand.kind != OperandKind::Vector || stick == 0 || lanes % stick == 0,
             where + ": blocks of " + std::to_string(lanes) + " lanes are not whole sticks of " + std::to_string(stick) +
                 " (" + element_text(operand) + ")");
+    if (problems_.empty()) operand.space == Space::Scratchpad ? check_scratchpad(operand, where) : check_span(operand, where);
+  }
+
+  // Every core has its slice at the same place, so the first stands for all.
+  void check_scratchpad(const Operand& operand, const std::string& where) {
+    const ElementSpan span = operand_span(step_, operand, 0);
+    const int64_t itemsize = device_itemsize(operand.element.format);
+    const auto limit = static_cast<int64_t>(configuration().scratchpad_bytes);
+    require(span.first >= 0 && (span.last + 1) * itemsize <= limit,
+            where + " lies in bytes " + std::to_string(span.first * itemsize) + " to " +
+                std::to_string((span.last + 1) * itemsize) + " of the scratchpad, which has " + std::to_string(limit) +
+                " per core; use smaller slices or more cores");
+    for (size_t k = 0; k < step_.loops.size(); ++k)
+      require(!step_.loops[k].reduced || step_.loops[k].split == 1,
+              where + " lies in the scratchpad, but loop " + std::to_string(k) +
+                  " splits the reduction over cores: they would have to see each other's");
+  }
+
+  // All cores reach equally far. What an index chooses is reached a row at a time: a table may be of any size.
+  void check_span(const Operand& operand, const std::string& where) {
+    const bool is_table = (step_.kind == StepKind::Gather && &operand == &step_.inputs[0]) ||
+                          (step_.kind == StepKind::Scatter && &operand == &step_.outputs[0]);
+    const ElementSpan span = operand_span(step_, operand, 0);
+    const auto bytes = static_cast<uint64_t>((span.last - span.first + 1) * device_itemsize(operand.element.format));
+    const uint64_t limit = configuration().core_span_bytes;
+    require(is_table || bytes <= limit,
+            where + ": each core reaches over " + byte_text(bytes) + " of it, a core's span in one tensor is at most " +
+                byte_text(limit) + "; divide the step over more cores or the tensor into parts, or have a card that reaches further "
+                "(OPENSPYRE_CORE_SPAN_MIB)");
   }
 
   static std::string element_text(const Operand& operand) {
@@ -238,9 +268,11 @@ class StepCheck {
     require(step_.views.size() == 2 && step_.inputs.size() == 1 && step_.outputs.size() == 1,
             "a relayout has one input, one output and a view of each");
     if (!problems_.empty()) return;
-    for (const Operand* operand : {&step_.inputs[0], &step_.outputs[0]})
+    for (const Operand* operand : {&step_.inputs[0], &step_.outputs[0]}) {
+      require(operand->space == Space::Memory, "the DMA of a relayout does not reach scratchpads");
       require(operand->symbol >= 0 && operand->symbol < symbols_,
               "symbol " + std::to_string(operand->symbol) + " of " + std::to_string(symbols_));
+    }
     for (const Step::View& view : step_.views) {
       require(view.shape != nullptr, "a view has no buffer shape");
       require(view.size.size() == view.stride.size(), "a view has as many strides as sizes");

@@ -1,13 +1,27 @@
 #include "stream.h"
 
+#include "card.h"
 #include "executors.h"
 #include "fork.h"
+#include "sanitize_findings.h"
 
 namespace openspyre {
+namespace {
+
+// Reports name the line that submitted the task, not the thread that runs it.
+Task with_site(Task work) {
+  return [site = site_now(), work = std::move(work)]() mutable {
+    const SiteScope scope(site);
+    work();
+  };
+}
+
+}  // namespace
 
 Ticket StreamQueue::submit(const char* name, Task work) {
   refuse_after_fork();
   if (!work) fail(Fault::InvalidArgument, std::string("cannot submit '") + name + "': it is an empty task");
+  if (configuration().sanitize) work = with_site(std::move(work));
   return executors.submit(*this, name, std::move(work), false);
 }
 

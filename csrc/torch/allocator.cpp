@@ -2,6 +2,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include "record.h"
+#include "sanitize_copy.h"
 
 namespace torch_spyre {
 namespace {
@@ -29,8 +30,10 @@ struct SpyreAllocator final : c10::DeviceAllocator {
     translated([&] {
       auto& card = card_of(current_device());
       card.synchronize();
-      std::memcpy(card.translate(reinterpret_cast<openspyre::Address>(target)),
-                  card.translate(reinterpret_cast<openspyre::Address>(source)), count);
+      std::byte* to = card.translate(reinterpret_cast<openspyre::Address>(target));
+      const std::byte* from = card.translate(reinterpret_cast<openspyre::Address>(source));
+      std::memcpy(to, from, count);
+      openspyre::sanitize::copied_bytes(from, to, count);
     });
   }
 

@@ -12,6 +12,7 @@
 #include "generator.h"
 #include "graph_launch.h"
 #include "python_half.h"
+#include "python_site.h"
 #include "views.h"
 
 namespace py = pybind11;
@@ -36,6 +37,12 @@ void rethrow(const openspyre::Error& error) {
   py::gil_scoped_acquire gil;
   call_python(python().raise, openspyre::name(error.kind), error.what());
   throw;  // the Python half always raises
+}
+
+void deliver_notices() {
+  if (!openspyre::has_notices()) return;
+  py::gil_scoped_acquire gil;
+  with_python_errors([] { openspyre::warn_of_notices(); });
 }
 
 void announce_fallback(const std::string& op, FallbackMode mode) {
@@ -87,6 +94,7 @@ py::dict fallback_statistics() {
 }  // namespace
 
 PYBIND11_MODULE(_torch, m) {
+  openspyre::set_site_source(&openspyre::python_site);
   m.def("connect", [](py::object configure, py::object raise, py::object announce, py::object compile,
                       py::object specialise) {
     python() = {std::move(configure), std::move(raise), std::move(announce), std::move(compile), std::move(specialise)};
@@ -104,7 +112,11 @@ PYBIND11_MODULE(_torch, m) {
         translated([&] { return default_generator(static_cast<c10::DeviceIndex>(index)); })));
   });
   m.def(
-      "synchronize_all", [] { translated([] { openspyre::synchronize_all(); }); },
+      "synchronize_all",
+      [] {
+        translated([] { openspyre::synchronize_all(); });
+        deliver_notices();
+      },
       py::call_guard<py::gil_scoped_release>());
 
   // torch.Event.elapsed_time takes no subclass of torch.Event.

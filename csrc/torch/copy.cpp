@@ -9,6 +9,7 @@
 #include "fallback.h"
 #include "host_memory_pinned.h"
 #include "record.h"
+#include "sanitize_copy.h"
 
 namespace torch_spyre {
 namespace {
@@ -54,8 +55,10 @@ void write_bytes(const at::Tensor& source, const at::Tensor& target) {
   if (openspyre::configuration().null) return;
   if (!record.shape) {
     bytes_of(record.memory(), target).copy_(source);
+    openspyre::sanitize::wrote_bytes(record.memory(), record.host_bytes);
     return;
   }
+  const openspyre::sanitize::AllowUninitialisedReads around_what_is_written;
   Image image(record);
   bytes_of(image.bytes.data(), target).copy_(source);
   openspyre::write_image(*record.shape, record.memory(), image.bytes.data());
@@ -75,8 +78,11 @@ bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
   }
   settle(from);
   at::Storage fresh = new_storage(from.shape, source.device().index());
-  if (!openspyre::configuration().null)
-    std::memcpy(record_of(fresh.data_ptr()).memory(), from.memory(), from.shape->device_bytes());
+  if (!openspyre::configuration().null) {
+    std::byte* copy = record_of(fresh.data_ptr()).memory();
+    std::memcpy(copy, from.memory(), from.shape->device_bytes());
+    openspyre::sanitize::copied_bytes(from.memory(), copy, from.shape->device_bytes());
+  }
   replace(target.storage(), fresh.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, target.device())));
   return true;
 }
@@ -168,6 +174,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   } else {
     device_to_host(source, target, non_blocking);
   }
+  deliver_notices();
   return target;
 }
 
@@ -180,6 +187,7 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
   TORCH_CHECK(self.numel() == 1, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
   at::Tensor host = at::empty(self.sizes(), at::TensorOptions(self.scalar_type()));
   device_to_host(self, host, false);
+  deliver_notices();
   return host.item();
 }
 

@@ -9,6 +9,7 @@
 
 #include "generator.h"
 #include "runtime.h"
+#include "sanitize_copy.h"
 
 namespace torch_spyre {
 namespace {
@@ -108,9 +109,11 @@ bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& 
 }
 
 thread_local int fallback_depth = 0;
+// The CPU's operator may get tensors it only writes: what they hold is copied along unread.
 struct FallbackScope {
   FallbackScope() { ++fallback_depth; }
   ~FallbackScope() { --fallback_depth; }
+  const openspyre::sanitize::AllowUninitialisedReads unread;
 };
 
 }  // namespace

@@ -81,6 +81,7 @@ void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Re
   if (pool) pool->card->free(pool);  // in stream order: the launch is before it
   for (const at::Tensor& result : results) record_of(result).written_by(stream, ticket);
   launches.fetch_add(1, std::memory_order_relaxed);
+  deliver_notices();
 }
 
 }  // namespace torch_spyre

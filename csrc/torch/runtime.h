@@ -39,6 +39,9 @@ bool is_supported(c10::ScalarType type);
 bool downcast_warning();
 void set_downcast_warning(bool enabled);
 
+// What the unkind card only warns of becomes Python warnings; called where the host meets the card.
+void deliver_notices();
+
 // Errors of the card become the catalogue's Python classes, out-of-memory torch's own OutOfMemoryError.
 [[noreturn]] void rethrow(const openspyre::Error& error);
 

@@ -9,6 +9,8 @@
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
 
+#include "sanitize_copy.h"
+
 namespace torch_spyre {
 
 using openspyre::fail;
@@ -170,6 +172,7 @@ void resize_bytes(const c10::Storage& storage, size_t bytes) {
   before.wait_for_writer();
   const size_t kept = std::min(bytes, before.host_bytes);
   if (kept > 0 && !openspyre::configuration().null) {
+    const openspyre::sanitize::AllowUninitialisedReads moved_not_read;
     std::vector<std::byte> image(before.host_bytes);
     if (shape) {
       openspyre::read_image(*shape, before.memory(), image.data());

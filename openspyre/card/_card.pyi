@@ -100,8 +100,11 @@ def configure(
     host_reserve_bytes: int,
     cache_watermark: float,
     sanitize: bool,
+    sanitize_strict: bool,
     null: bool,
     isa: str,
+    core_span_bytes: int,
+    scratchpad_bytes: int,
 ) -> None: ...
 def card_count() -> int: ...
 def card(index: int) -> Card: ...

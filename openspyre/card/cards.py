@@ -5,6 +5,7 @@ import warnings
 
 from openspyre.card import _card
 from openspyre.spec.environment import Settings
+from openspyre.spec.machine import SPYRE
 
 _lock = threading.Lock()
 _configured: Settings | None = None
@@ -35,8 +36,11 @@ def _apply(settings: Settings) -> None:
         host_reserve_bytes=settings.host_reserve_mib << 20,
         cache_watermark=settings.cache_watermark,
         sanitize=settings.sanitize,
+        sanitize_strict=settings.sanitize_strict,
         null=settings.card == "null",
         isa=settings.isa,
+        core_span_bytes=settings.core_span_mib << 20,
+        scratchpad_bytes=SPYRE.scratchpad_bytes_per_core,
     )
 
 

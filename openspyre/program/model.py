@@ -19,6 +19,11 @@ class OperandKind(StrEnum):
     SCALAR = "scalar"
 
 
+class Space(StrEnum):
+    MEMORY = "memory"
+    SCRATCHPAD = "scratchpad"
+
+
 class StepKind(StrEnum):
     MAP = "map"
     REDUCE = "reduce"
@@ -69,6 +74,7 @@ class Operand:
     tile_stride: int = 0
     dtype: str = "float16"
     data_format: str = "SEN169_FP16"
+    space: Space = Space.MEMORY
 
 
 @dataclass(frozen=True, slots=True)

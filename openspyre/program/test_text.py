@@ -16,6 +16,7 @@ from openspyre.program.model import (
     OperandKind,
     Program,
     RowStage,
+    Space,
     Step,
     StepKind,
     View,
@@ -52,6 +53,7 @@ OPERANDS = st.builds(
     NUMBERS,
     DTYPES,
     st.sampled_from([f.name for f in DataFormats]),
+    st.sampled_from(list(Space)),
 )
 LAYOUTS = st.lists(st.integers(1, 300), max_size=4).map(lambda size: SpyreTensorLayout(size, "float16"))
 VIEWS = st.builds(View, st.integers(0, 9), DTYPES, LAYOUTS, DTYPES, TUPLES, TUPLES, NUMBERS, TUPLES, TUPLES)

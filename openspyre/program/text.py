@@ -15,6 +15,7 @@ from openspyre.program.model import (
     OperandKind,
     Program,
     RowStage,
+    Space,
     Step,
     StepKind,
     View,
@@ -91,6 +92,7 @@ def _operand_line(keyword: str, operand: Operand) -> str:
         tile_stride=operand.tile_stride,
         dtype=operand.dtype,
         data_format=operand.data_format,
+        space=operand.space,
     )
 
 
@@ -178,6 +180,7 @@ def _parse_operand(line: Line) -> Operand:
         line.integer("tile_stride"),
         line.text("dtype"),
         line.text("data_format"),
+        line.choice("space", Space),
     )
 
 

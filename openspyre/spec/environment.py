@@ -51,7 +51,18 @@ class Settings:
         number(0, 1),
         "fraction of the host's memory above which freed card memory goes back to the host at once",
     )
-    sanitize: bool = switch("OPENSPYRE_SANITIZE", False, BOOL, "unkind card: fresh and freed memory is poisoned")
+    sanitize: bool = switch(
+        "OPENSPYRE_SANITIZE", False, BOOL, "unkind card: memory is poisoned, every access checked and reported"
+    )
+    sanitize_strict: bool = switch(
+        "OPENSPYRE_SANITIZE_STRICT", False, BOOL, "what the unkind card only warns of is an error too"
+    )
+    core_span_mib: int = switch(
+        "OPENSPYRE_CORE_SPAN_MIB",
+        SPYRE.max_span_bytes_per_core_and_tensor // MIB,
+        integer(1, 1 << 20),
+        "MiB of one tensor that one core may reach in one step",
+    )
     isa: str = switch(
         "OPENSPYRE_ISA",
         "",

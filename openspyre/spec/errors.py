@@ -47,6 +47,14 @@ class IndexOutOfRange(SpyreError, IndexError):
     """An index tensor points outside the tensor it indexes; found by the card, told when the host next waits for it."""
 
 
+class SanitizerFinding(SpyreError):
+    """The unkind card saw memory used wrongly; it says what, where, on which core, and which line launched it."""
+
+
+class SanitizerWarning(UserWarning):
+    """What the unkind card finds questionable but torch allows: reading what nobody wrote, int64 that wraps."""
+
+
 class OutOfMemory(SpyreError, MemoryError):
     """The card, or the host under it, has no room for an allocation."""
 
@@ -92,4 +100,5 @@ by_fault: dict[str, type[SpyreError]] = {
     "BadFork": BadFork,
     "Internal": InternalError,
     "IndexOutOfRange": IndexOutOfRange,
+    "SanitizerFinding": SanitizerFinding,
 }

@@ -88,6 +88,7 @@ def title(value):
     return str(value).removeprefix("torch.")
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*integer-wrap:openspyre.spec.errors.SanitizerWarning")  # as they shall (N8)
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=title)
 def test_unaligned_tensors_with_special_values(name, dtype):
     row = ROWS[name]

@@ -48,7 +48,13 @@ from torch_spyre.device.random import (
     set_rng_state,
     set_rng_state_all,
 )
-from torch_spyre.device.start import fault_injection, get_downcast_warning, is_in_bad_fork, set_downcast_warning
+from torch_spyre.device.start import (
+    enable_sanitizer,
+    fault_injection,
+    get_downcast_warning,
+    is_in_bad_fork,
+    set_downcast_warning,
+)
 from torch_spyre.device.streams import (
     DeviceLike,
     Event,
@@ -65,7 +71,7 @@ from torch_spyre.ops.fallbacks import FallbackWarning, fallback_stats, reset_fal
 __all__ = [
     "DataFormats", "ElementArrangement", "Event", "FallbackWarning", "SpyreDeviceProperties", "SpyreTensorLayout", "Stream",
     "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
-    "device_tensor_layout", "empty", "empty_cache", "fallback_stats", "fault_injection", "get_amp_supported_dtype",
+    "device_tensor_layout", "empty", "empty_cache", "enable_sanitizer", "fallback_stats", "fault_injection", "get_amp_supported_dtype",
     "get_device_capability", "get_device_dtype", "get_device_name", "get_device_properties", "get_downcast_warning",
     "get_rng_state", "get_rng_state_all", "get_spyre_tensor_layout", "init", "initial_seed", "is_available",
     "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",

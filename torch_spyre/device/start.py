@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from openspyre import card
+from openspyre.card import cards
 from openspyre.spec import logs
 from openspyre.spec.environment import Settings
 from torch_spyre import _torch
 
 log = logging.getLogger("spyre.device")
+_wanted: dict[str, bool] = {}  # what the program asked for before the first use; it stands above the environment
 
 
 def configure() -> None:
     """Called by the C++ half when the device is first used."""
     from torch_spyre.ops import eager, recurrent  # the op table and the compiler: not before somebody computes
 
-    settings = Settings.read()
+    settings = replace(Settings.read(), **_wanted)
     logs.configure(settings)
     card.configure(settings)
     log.info("%d card(s) visible, %d threads", card.count(), card.worker_threads())
@@ -28,6 +31,17 @@ def configure() -> None:
     recurrent.register()
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
+
+
+def enable_sanitizer(*, strict: bool = False) -> None:
+    """Make the cards of this process unkind, as OPENSPYRE_SANITIZE=1 does: memory used wrongly is reported.
+
+    Before the first tensor on the card; InvalidArgument afterwards. `strict` makes errors of what is only warned of.
+    """
+    wanted = {"sanitize": True, "sanitize_strict": strict}
+    if _torch.is_configured():
+        card.configure(replace(cards.settings_in_force(), **wanted))
+    _wanted.update(wanted)
 
 
 def is_in_bad_fork() -> bool:

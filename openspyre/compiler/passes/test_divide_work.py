@@ -90,3 +90,11 @@ def test_moves_are_not_divided() -> None:
     program = pointwise(size)
     move = Op("move", "relayout", program.ops[0].dims, program.ops[0].inputs, program.ops[0].outputs)
     assert splits(Program("p", program.buffers, (move,))) == [1, 1]
+
+
+def test_a_core_stays_within_its_reach_of_a_tensor() -> None:
+    # 512 MiB, whose sticks of one row lie 4096 rows apart: rows alone would let every core reach over all of it.
+    assert splits(pointwise((4096, 65536))) == [1, 32]
+    assert splits(pointwise((4096, 16384))) == [32, 1]
+    assert splits(summed((4096, 65536))) == [1, 32]
+    assert splits(summed((4096, 16384))) == [32, 1]

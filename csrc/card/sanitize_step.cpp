@@ -1,0 +1,56 @@
+#include "sanitize_step.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "box_parts.h"
+#include "contract.h"
+#include "sanitize_walk.h"
+
+namespace openspyre::sanitize {
+namespace {
+
+std::string step_text(const Program& program, size_t number) {
+  return "program '" + program.name + "', step " + std::to_string(number) + " '" + program.steps[number].name + "'";
+}
+
+void walk_core(StepWalk& walk, const Step& step, int core) {
+  switch (step.kind) {
+    case StepKind::Map:
+      return walk.map(core);
+    case StepKind::Reduce:
+      return walk.reduce(core);
+    case StepKind::Rows:
+      return walk.rows(core);
+    case StepKind::Contract:
+      return stores(step, core) ? walk.contract(core) : void();
+    case StepKind::Gather:
+      return walk.gather(core);
+    case StepKind::Scatter:
+      return walk.scatter(core);
+    case StepKind::Scan:
+    case StepKind::Sort:
+      return walk.ordered(core);
+    case StepKind::Relayout:
+      return;
+  }
+}
+
+}  // namespace
+
+void check_step(Card& card, const Program& program, size_t number, const LaunchArguments& launch) {
+  const Step& step = program.steps[number];
+  if (step.kind == StepKind::Relayout) return;
+  Findings findings(step_text(program, number));
+  StepWalk walk(card, program, step, launch, findings);
+  for (int core = 0; core < core_count(step); ++core) {
+    walk.aim(core);
+    if (core == 0) walk.choose_log();
+    walk_core(walk, step, core);
+  }
+  walk.report_races();
+  findings.settle();
+}
+
+}  // namespace openspyre::sanitize

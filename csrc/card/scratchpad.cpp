@@ -1,0 +1,45 @@
+#include "scratchpad.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "byte_text.h"
+#include "card.h"
+
+namespace openspyre {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+
+}  // namespace
+
+Scratchpads::Scratchpads(uint64_t bytes_per_core, bool shadowed)
+    : bytes_per_core_(bytes_per_core), pitch_((bytes_per_core + kPageBytes - 1) / kPageBytes * kPageBytes) {
+  const uint64_t bytes = pitch_ * kCardCores;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    fail(Fault::OutOfMemory,
+         "cannot reserve " + byte_text(bytes) + " for the cores' scratchpads: " + std::strerror(errno));
+  madvise(memory, bytes, MADV_DONTFORK);
+  memory_ = static_cast<std::byte*>(memory);
+  if (!shadowed) return;
+  shadow_ = std::make_unique<Shadow>(memory_, bytes, 0);
+  for (int core = 0; core < kCardCores; ++core) shadow_->hand_out(of(core), bytes_per_core_);
+}
+
+Scratchpads::~Scratchpads() { munmap(memory_, pitch_ * kCardCores); }
+
+std::unique_lock<std::mutex> Scratchpads::claim(int cores, uint64_t bytes_per_core) {
+  std::unique_lock lock(mutex_);
+  if (!shadow_) return lock;
+  for (int core = 0; core < cores; ++core) {
+    shadow_->set(of(core), bytes_per_core, ByteState::Uninitialised);
+    std::memset(of(core), kPoison, bytes_per_core);
+  }
+  return lock;
+}
+
+}  // namespace openspyre

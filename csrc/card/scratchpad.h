@@ -1,0 +1,35 @@
+// The scratchpads of a card's cores: 2 MB for each, in which a core keeps values from step to step of one launch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "shadow.h"
+
+namespace openspyre {
+
+constexpr int kCardCores = 32;
+
+class Scratchpads {
+ public:
+  Scratchpads(uint64_t bytes_per_core, bool shadowed);
+  ~Scratchpads();
+  Scratchpads(const Scratchpads&) = delete;
+  Scratchpads& operator=(const Scratchpads&) = delete;
+
+  // A launch has them to itself, whatever other streams do; what earlier launches left there is forgotten.
+  std::unique_lock<std::mutex> claim(int cores, uint64_t bytes_per_core);
+
+  std::byte* of(int core) const { return memory_ + static_cast<uint64_t>(core) * pitch_; }
+  uint64_t bytes_per_core() const { return bytes_per_core_; }
+
+ private:
+  const uint64_t bytes_per_core_, pitch_;
+  std::byte* memory_;
+  std::unique_ptr<Shadow> shadow_;
+  std::mutex mutex_;
+};
+
+}  // namespace openspyre
