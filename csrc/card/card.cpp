@@ -181,7 +181,8 @@ void configure(const Configuration& wanted) {
         std::to_string(wanted.memory_bytes), "2 MiB to 16 TiB");
   check(wanted.cache_watermark >= 0 && wanted.cache_watermark <= 1, "cache_watermark",
         std::to_string(wanted.cache_watermark), "0 to 1");
-  check(wanted.core_span_bytes >= kStickBytes, "core_span_bytes", std::to_string(wanted.core_span_bytes), "128 or more");
+  check(wanted.core_span_bytes >= kStickBytes, "core_span_bytes", std::to_string(wanted.core_span_bytes),
+        "128 or more");
   check(wanted.scratchpad_bytes >= kStickBytes && wanted.scratchpad_bytes <= (1ull << 30), "scratchpad_bytes",
         std::to_string(wanted.scratchpad_bytes), "128 bytes to 1 GiB");
   check(isa_limit(wanted.isa).has_value(), "isa", '"' + wanted.isa + '"', "baseline, avx2, avx512 or empty");

@@ -27,9 +27,9 @@ struct Configuration {
   bool sanitize = false;                       // unkind card: memory is poisoned, every access checked and reported
   bool sanitize_strict = false;                // what is only worth a warning is an error too
   bool null = false;                           // accepts programs and copies, and neither computes nor keeps anything
-  std::string isa;  // widest instructions to use: "baseline", "avx2", "avx512"; "": the host's
-  uint64_t core_span_bytes = 256ull << 20;     // of one tensor, that one core may reach in a step
-  uint64_t scratchpad_bytes = 2ull << 20;      // of each core
+  std::string isa;                          // widest instructions to use: "baseline", "avx2", "avx512"; "": the host's
+  uint64_t core_span_bytes = 256ull << 20;  // of one tensor, that one core may reach in a step
+  uint64_t scratchpad_bytes = 2ull << 20;   // of each core
 };
 void configure(const Configuration& configuration);  // InvalidArgument if a card is already in use
 const Configuration& configuration();

@@ -1,5 +1,6 @@
 // Prepared programs: every step checked and made ready once, then run in order with the addresses of a launch.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "dma.h"
@@ -82,7 +83,8 @@ class Engine final : public PreparedProgram {
       scratchpads = card.scratchpads().claim(program_.cores(), static_cast<uint64_t>(scratchpad_reach_));
     const bool unkind = card.settled_shadow() != nullptr;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (unkind) sanitize::check_step(card, program_, i, launch);
+      std::optional<sanitize::CheckedStep> checked;
+      if (unkind) checked.emplace(card, program_, i, launch);
       run_step(card, i, launch);
     }
   }
@@ -91,7 +93,8 @@ class Engine final : public PreparedProgram {
   void run_step(Card& card, size_t number, const LaunchArguments& launch) const {
     const Step& step = program_.steps[number];
     if (step.kind == StepKind::Relayout) return run_relayout(card, step, launch);
-    if (!uses_scratchpad(step)) return steps_[number]->run(resolve(card, step, launch, 0), all_cores(step));
+    if (scratchpad_reach_ == 0 || !uses_scratchpad(step))
+      return steps_[number]->run(resolve(card, step, launch, 0), all_cores(step));
     parallel_for(static_cast<size_t>(core_count(step)), [&](size_t core) {
       steps_[number]->run(resolve(card, step, launch, static_cast<int>(core)), {static_cast<int>(core), 1});
     });

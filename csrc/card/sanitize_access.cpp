@@ -87,13 +87,13 @@ const std::byte* OperandAccess::memory_of(int64_t offset, int lane) const {
 void OperandAccess::report(FindingKind kind, const std::byte* memory, const std::string& what, int core) const {
   findings_->add(kind, number_, [&] {
     char place[96];
-    std::snprintf(place, sizeof place, ", element %lld (%s 0x%llx, core %d): ",
-                  static_cast<long long>((memory - tensor_) / itemsize_),
-                  operand_.space == Space::Scratchpad ? "scratchpad address" : "device address",
-                  static_cast<unsigned long long>(operand_.space == Space::Scratchpad
-                                                      ? static_cast<uint64_t>(memory - tensor_)
-                                                      : shadow_->handle(memory)),
-                  core < 0 ? core_ : core);
+    std::snprintf(
+        place, sizeof place,
+        ", element %lld (%s 0x%llx, core %d): ", static_cast<long long>((memory - tensor_) / itemsize_),
+        operand_.space == Space::Scratchpad ? "scratchpad address" : "device address",
+        static_cast<unsigned long long>(operand_.space == Space::Scratchpad ? static_cast<uint64_t>(memory - tensor_)
+                                                                            : shadow_->handle(memory)),
+        core < 0 ? core_ : core);
     return label_ + place + what;
   });
 }
@@ -115,14 +115,13 @@ bool OperandAccess::look_up(const std::byte* memory, int64_t lanes, int64_t need
     std::fill_n(taint, lanes, static_cast<uint8_t>(ByteState::Uninitialised));
     if (needed > 0 && !inside(memory, needed * itemsize_)) {
       report(FindingKind::OutOfBounds, memory,
-             "the step reads here, outside of the tensor's block of " +
-                 std::to_string(allowed_.end - allowed_.begin) + " bytes");
+             "the step reads here, outside of the tensor's block of " + std::to_string(allowed_.end - allowed_.begin) +
+                 " bytes");
       std::fill_n(taint, lanes, uint8_t{0});
     }
     return false;
   }
-  if (needed > 0 && log_->reads_wanted)
-    log_->note(log_->reads, {memory, memory + needed * itemsize_, core_, number_});
+  if (needed > 0 && log_->reads_wanted) log_->note(log_->reads, {memory, memory + needed * itemsize_, core_, number_});
   const ByteState* states = shadow_->at(memory);
   if (all_clean(states, lanes * itemsize_)) {
     std::fill_n(taint, lanes, uint8_t{0});

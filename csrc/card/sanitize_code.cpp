@@ -6,9 +6,7 @@
 namespace openspyre::sanitize {
 namespace {
 
-bool can_wrap(Op op) {
-  return op == Op::AddI || op == Op::SubI || op == Op::MulI || op == Op::NegI || op == Op::AbsI;
-}
+bool can_wrap(Op op) { return op == Op::AddI || op == Op::SubI || op == Op::MulI || op == Op::NegI || op == Op::AbsI; }
 
 int64_t exact(Op op, int64_t a, int64_t b) {
   switch (op) {
@@ -117,9 +115,9 @@ void FollowedCode::replay(std::span<const std::byte* const> bases, const int64_t
     follow(instruction, taints_);
     follow(instruction, wraps_);
     wraps_[instruction.target].join(fresh, lanes_);
-    kernels.map[static_cast<size_t>(instruction.op)](
-        registers_[instruction.target].lane, registers_[instruction.a].lane, registers_[instruction.b].lane,
-        registers_[instruction.c].lane, lanes_);
+    kernels.map[static_cast<size_t>(instruction.op)](registers_[instruction.target].lane,
+                                                     registers_[instruction.a].lane, registers_[instruction.b].lane,
+                                                     registers_[instruction.c].lane, lanes_);
   }
 }
 

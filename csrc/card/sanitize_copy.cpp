@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "executors.h"
 #include "layout_text.h"
 #include "sanitize_findings.h"
 #include "shadow.h"
@@ -15,6 +14,7 @@ namespace openspyre::sanitize {
 namespace {
 
 thread_local int reads_allowed = 0;
+thread_local const std::string* copy_name = nullptr;
 
 int64_t count_elements(const DeviceView& view) {
   int64_t elements = 1;
@@ -71,10 +71,7 @@ std::string tensor_text(const DeviceView& view) {
   return std::string("a tensor of ") + name(view.dtype) + ' ' + list_text(view.size);
 }
 
-Findings findings_here(const char* copy) {
-  const char* task = Executors::current_task();
-  return Findings(task && std::strcmp(task, copy) != 0 ? std::string(copy) + " of '" + task + "'" : copy);
-}
+Findings findings_here(const char* copy) { return Findings(copy_name ? *copy_name : copy); }
 
 // The whole buffer must be allocated, as one block.
 void check_block(const DeviceView& view, const Shadow& shadow, FindingKind freed, Findings& findings) {
@@ -155,6 +152,9 @@ void copying_across(const DeviceView& source, const DeviceView& target) {
 
 AllowUninitialisedReads::AllowUninitialisedReads() { ++reads_allowed; }
 AllowUninitialisedReads::~AllowUninitialisedReads() { --reads_allowed; }
+
+CopyName::CopyName(std::string name) : name_(std::move(name)) { copy_name = &name_; }
+CopyName::~CopyName() { copy_name = nullptr; }
 
 void wrote_bytes(const std::byte* memory, size_t bytes) {
   if (Shadow* shadow = Shadow::of(memory)) shadow->set(memory, bytes, ByteState::Initialised);

@@ -2,6 +2,8 @@
 // element along. Nothing happens for memory without a shadow.
 #pragma once
 
+#include <string>
+
 #include "dma.h"
 
 namespace openspyre::sanitize {
@@ -17,6 +19,18 @@ class AllowUninitialisedReads {
  public:
   AllowUninitialisedReads();
   ~AllowUninitialisedReads();
+};
+
+// What copies of this thread are reported as being part of.
+class CopyName {
+ public:
+  explicit CopyName(std::string name);
+  ~CopyName();
+  CopyName(const CopyName&) = delete;
+  CopyName& operator=(const CopyName&) = delete;
+
+ private:
+  const std::string name_;
 };
 
 // Memory written and read as plain bytes (RAW buffers).

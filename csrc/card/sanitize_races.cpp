@@ -65,8 +65,7 @@ void choose_log(const Step& step, std::vector<OperandAccess>& inputs, std::vecto
   log.writes_wanted = log.reads_wanted || meet(writes, writes);
 }
 
-void report_races(AccessLog& log, const std::vector<OperandAccess>& inputs,
-                  const std::vector<OperandAccess>& outputs) {
+void report_races(AccessLog& log, const std::vector<OperandAccess>& inputs, const std::vector<OperandAccess>& outputs) {
   sort_by_place(log.writes);
   Entry furthest{};
   for (const Entry& write : log.writes) {

@@ -14,7 +14,6 @@ void choose_log(const Step& step, std::vector<OperandAccess>& inputs, std::vecto
 // Whether the core stores results: of cores that share a sum only the first does.
 bool stores(const Step& step, int core);
 
-void report_races(AccessLog& log, const std::vector<OperandAccess>& inputs,
-                  const std::vector<OperandAccess>& outputs);
+void report_races(AccessLog& log, const std::vector<OperandAccess>& inputs, const std::vector<OperandAccess>& outputs);
 
 }  // namespace openspyre::sanitize

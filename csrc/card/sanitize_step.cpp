@@ -1,11 +1,7 @@
 #include "sanitize_step.h"
 
-#include <algorithm>
-#include <numeric>
 #include <string>
 
-#include "box_parts.h"
-#include "contract.h"
 #include "sanitize_walk.h"
 
 namespace openspyre::sanitize {
@@ -39,7 +35,8 @@ void walk_core(StepWalk& walk, const Step& step, int core) {
 
 }  // namespace
 
-void check_step(Card& card, const Program& program, size_t number, const LaunchArguments& launch) {
+CheckedStep::CheckedStep(Card& card, const Program& program, size_t number, const LaunchArguments& launch)
+    : name_(step_text(program, number)) {
   const Step& step = program.steps[number];
   if (step.kind == StepKind::Relayout) return;
   Findings findings(step_text(program, number));

@@ -2,10 +2,18 @@
 #pragma once
 
 #include "program.h"
+#include "sanitize_copy.h"
 
 namespace openspyre::sanitize {
 
-// Throws SanitizerFinding if the step must not run. A relayout is checked by its copy (sanitize_copy.h).
-void check_step(Card& card, const Program& program, size_t step, const LaunchArguments& launch);
+// Throws SanitizerFinding if the step must not run. A relayout is checked by its copy (sanitize_copy.h), which speaks
+// of the step as long as this lives.
+class CheckedStep {
+ public:
+  CheckedStep(Card& card, const Program& program, size_t step, const LaunchArguments& launch);
+
+ private:
+  CopyName name_;
+};
 
 }  // namespace openspyre::sanitize

@@ -191,22 +191,19 @@ void StepWalk::contract(int core) {
   const OperandAccess &a = inputs_[0], &b = inputs_[1], &c = outputs_[0];
   for (const contract::Plan::Batch& batch : plan.batches) {
     for (const int64_t row : plan.a_row)
-      each_stick(plan.a_stick, a.operand(), plan.k, [&](int64_t stick, int64_t count) {
-        a.require_run((batch.a + row + stick) * a.itemsize(), count);
-      });
+      each_stick(plan.a_stick, a.operand(), plan.k,
+                 [&](int64_t stick, int64_t count) { a.require_run((batch.a + row + stick) * a.itemsize(), count); });
     for (int64_t k = 0; k < plan.k; ++k) {
       const int64_t row =
           plan.b_block[static_cast<size_t>(k / plan.b_block_rows)] + k % plan.b_block_rows * plan.b_row_stride;
-      each_stick(plan.b_stick, b.operand(), plan.n, [&](int64_t stick, int64_t count) {
-        b.require_run((batch.b + row + stick) * b.itemsize(), count);
-      });
+      each_stick(plan.b_stick, b.operand(), plan.n,
+                 [&](int64_t stick, int64_t count) { b.require_run((batch.b + row + stick) * b.itemsize(), count); });
     }
   }
   for (const contract::Plan::Batch& batch : plan.batches)
     for (const int64_t row : plan.c_row)
-      each_stick(plan.c_stick, c.operand(), plan.n, [&](int64_t stick, int64_t count) {
-        c.write_run((batch.c + row + stick) * c.itemsize(), count);
-      });
+      each_stick(plan.c_stick, c.operand(), plan.n,
+                 [&](int64_t stick, int64_t count) { c.write_run((batch.c + row + stick) * c.itemsize(), count); });
 }
 
 // --- through an index
@@ -235,8 +232,8 @@ void StepWalk::gather_lanes(const StreamOffsets& at, int valid) {
   taints_[0].clear(step_.lane.lanes);
   for (int lane = 0; lane < valid; ++lane) {
     const Lane i = index_[static_cast<size_t>(lane)];
-    const int64_t element = step_.index_stride != 0 ? int64_t{i} * step_.index_stride
-                                                    : i / stick * step_.inputs[0].tile_stride + i % stick;
+    const int64_t element =
+        step_.index_stride != 0 ? int64_t{i} * step_.index_stride : i / stick * step_.inputs[0].tile_stride + i % stick;
     table.require_run(at[0] + element * table.itemsize(), 1);
   }
 }

@@ -41,8 +41,8 @@ Shadow::Shadow(const std::byte* memory, uint64_t bytes, uint64_t handles)
     : memory_(memory), bytes_(bytes), handles_(handles) {
   void* states = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (states == MAP_FAILED)
-    fail(Fault::OutOfMemory, "cannot reserve " + byte_text(bytes) + " of address space for the sanitizer's shadow: " +
-                                 std::strerror(errno) +
+    fail(Fault::OutOfMemory, "cannot reserve " + byte_text(bytes) +
+                                 " of address space for the sanitizer's shadow: " + std::strerror(errno) +
                                  ". Configure a card with less memory (OPENSPYRE_CARD_MEMORY_GIB) or turn the "
                                  "sanitizer off (OPENSPYRE_SANITIZE=0).");
   madvise(states, bytes, MADV_DONTFORK);

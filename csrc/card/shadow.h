@@ -40,8 +40,8 @@ class Shadow {
   uint64_t handle(const std::byte* memory) const { return handles_ + static_cast<uint64_t>(memory - memory_); }
   void set(const std::byte* memory, uint64_t bytes, ByteState state);
 
-  void hand_out(const std::byte* memory, uint64_t bytes);   // a block of its own, uninitialised
-  void take_back(const std::byte* memory, uint64_t bytes);  // all blocks that begin here
+  void hand_out(const std::byte* memory, uint64_t bytes);    // a block of its own, uninitialised
+  void take_back(const std::byte* memory, uint64_t bytes);   // all blocks that begin here
   void drop_pages(const std::byte* memory, uint64_t bytes);  // whole pages; their bytes become Unallocated
   std::optional<Extent> block_at(const std::byte* memory) const;
 

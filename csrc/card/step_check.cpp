@@ -97,7 +97,8 @@ class StepCheck {
     require(operand.kind != OperandKind::Vector || stick == 0 || lanes % stick == 0,
             where + ": blocks of " + std::to_string(lanes) + " lanes are not whole sticks of " + std::to_string(stick) +
                 " (" + element_text(operand) + ")");
-    if (problems_.empty()) operand.space == Space::Scratchpad ? check_scratchpad(operand, where) : check_span(operand, where);
+    if (problems_.empty())
+      operand.space == Space::Scratchpad ? check_scratchpad(operand, where) : check_span(operand, where);
   }
 
   // Every core has its slice at the same place, so the first stands for all.
@@ -124,7 +125,8 @@ class StepCheck {
     const uint64_t limit = configuration().core_span_bytes;
     require(is_table || bytes <= limit,
             where + ": each core reaches over " + byte_text(bytes) + " of it, a core's span in one tensor is at most " +
-                byte_text(limit) + "; divide the step over more cores or the tensor into parts, or have a card that reaches further "
+                byte_text(limit) +
+                "; divide the step over more cores or the tensor into parts, or have a card that reaches further "
                 "(OPENSPYRE_CORE_SPAN_MIB)");
   }
 

@@ -41,8 +41,7 @@ TEST(what_was_freed_is_neither_read_nor_written) {
   Tensor z(8, 64);
   z.fill(1.0f);
   y.free();
-  REPORTS(PARTS("freed-write", "output 0 'y'"),
-          launch(program({right}, {"x", "y"}), {z.block->address, addresses[1]}));
+  REPORTS(PARTS("freed-write", "output 0 'y'"), launch(program({right}, {"x", "y"}), {z.block->address, addresses[1]}));
 }
 
 TEST(a_free_behind_a_launch_in_its_stream_is_no_fault) {
@@ -171,8 +170,7 @@ TEST(an_index_nobody_wrote_chooses_no_address) {
   gather.index_stride = 64;
   gather.index_bound = 16;
   const auto run = [&] {
-    launch(program({gather}, {"table", "y", "index"}),
-           {table.block->address, y.block->address, index.block->address});
+    launch(program({gather}, {"table", "y", "index"}), {table.block->address, y.block->address, index.block->address});
   };
   REPORTS(PARTS("tainted-address", "input 1 'index', element 0", "chooses an address"), run());
   index.fill(int64_t{15});
@@ -222,6 +220,10 @@ TEST(a_relayout_carries_along_what_is_known) {
   move.views = {{x.shape, DType::Float16, 0, {8, 70}, {70, 1}}, {y.shape, DType::Float16, 0, {8, 70}, {70, 1}}};
   launch({move}, x, y);
   REPORTS(PARTS("uninitialised-read", "element 384"), launch({twice(y, z)}, y, z));
+  const std::vector<Address> addresses = {x.block->address, y.block->address};
+  x.free();
+  REPORTS(PARTS("freed-read", "program 'p', step 0 'move'", "a tensor of float16 [8, 70]"),
+          launch(program({move}, {"x", "y"}), addresses));
 }
 
 TEST(the_host_hears_of_what_it_reads_once_and_gets_it) {

@@ -1,9 +1,8 @@
 // The shadow: what is known of each byte, and which block it belongs to.
-#include "shadow.h"
-
 #include <vector>
 
 #include "check.h"
+#include "shadow.h"
 
 using namespace openspyre;
 
