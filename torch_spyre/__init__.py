@@ -5,7 +5,7 @@ PyTorch finds this package through its `torch.backends` entry point and calls `_
 
 import importlib
 import sys
-from types import ModuleType
+from typing import Any
 
 __version__ = "0.1.0"
 _registered = False

@@ -48,14 +48,18 @@ def _indexed_lanes(op: Op, buffers: Buffers) -> list[int | None]:
 def _lane_dim(op: Op, among: Collection[int], buffers: Buffers) -> int | None:
     """The dim most elements already lie along; those of an output count twice, as its relayout cannot be shared."""
     votes: Counter[int] = Counter()
+    single = True  # every operand has one element a stick
     for weight, accesses in ((2, op.outputs), (1, op.inputs)):
         for access in accesses:
             if isinstance(access, Access):
                 found = stick_access(access, op.dims, buffers[access.buffer])
+                single = single and isinstance(found, StickAccess) and found.lane_dim is None
                 if isinstance(found, StickAccess) and found.lane_dim is not None and found.lane_dim in among:
                     votes[found.lane_dim] += weight * elements(op, access)
     if votes:
         return votes.most_common(1)[0][0]
+    if single and TABLE[op.row].kind is Kind.POINTWISE:
+        return None
     varying = [d for d in among if op.dims[d].size > 1 and any(a.strides[d] for a in op.accesses)]
     return varying[-1] if varying else None
 
@@ -102,9 +106,26 @@ def misfits(op: Op, buffers: Buffers) -> Iterator[Access]:
             yield access
 
 
+def reason_of(op: Op, access: Access, buffers: Buffers) -> str:
+    """Why an access needs a relayout."""
+    found = stick_access(access, op.dims, buffers[access.buffer])
+    if isinstance(found, Misfit):
+        return found.reason
+    if TABLE[op.row].by_view:
+        return "the two sides of the copy run along different sticks"
+    lane = lanes_of(op, buffers)[op.accesses.index(access)]
+    return f"its sticks run along {_dim_name(op, found.lane_dim)}, {op.row} wants them along {_dim_name(op, lane)}"
+
+
+def _dim_name(op: Op, dim: int | None) -> str:
+    return "no dim" if dim is None else f"{op.dims[dim].name} ({op.dims[dim].size})"
+
+
+def moved_bytes(op: Op, access: Access) -> int:
+    """What a relayout of an access moves."""
+    return elements(op, access) * STICK_BYTES // require_supported(access.dtype).device.elems_per_stick
+
+
 def relayout_bytes(op: Op, buffers: Buffers) -> int:
     """What the relayouts an op needs would move."""
-    return sum(
-        elements(op, access) * STICK_BYTES // require_supported(access.dtype).device.elems_per_stick
-        for access in misfits(op, buffers)
-    )
+    return sum(moved_bytes(op, access) for access in misfits(op, buffers))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Protocol
 
 from openspyre.compiler.ir import Program
@@ -12,6 +13,7 @@ from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
+from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.errors import InternalError
@@ -30,9 +32,13 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
         DropDead(),
         ChooseLayouts(),
         InsertRelayouts(),
-        DivideWork(cores=machine.cores),
+        LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
+        DivideWork(machine.cores, limit=machine.max_span_bytes_per_core_and_tensor),
         PlaceBuffers(),
     )
+
+
+Observer = Callable[[str, Program, float], None]  # name of a pass, what it returned, seconds it took
 
 
 def name_of(step: Pass) -> str:
@@ -44,10 +50,17 @@ def purpose_of(step: Pass) -> str:
     return (sys.modules[type(step).__module__].__doc__ or "").splitlines()[0]
 
 
-def run(program: Program, machine: Machine = SPYRE, *, verify: bool = False) -> Program:
+def run(
+    program: Program, machine: Machine = SPYRE, *, verify: bool = False, observe: Observer | None = None
+) -> Program:
     """All passes; with `verify`, what comes in and what each of them returns is checked."""
-    *_, (_, lowered) = stages(program, passes(machine), machine, verify=verify)
-    return lowered
+    start = perf_counter()
+    for step, after in stages(program, passes(machine), machine, verify=verify):
+        program = after
+        if observe is not None:
+            observe(name_of(step), program, perf_counter() - start)
+            start = perf_counter()
+    return program
 
 
 def stages(

@@ -7,7 +7,7 @@ on (VECTOR), or if it has one value per stick, in lane 0, for all lanes (SPLAT).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -72,7 +72,8 @@ def _stick_access(
     for walk in walks:
         answer = _along_group(walk, layout, len(addressing.device_size) - 1)
         if isinstance(answer, Misfit):
-            return answer
+            across = len(walks) < len(addressing.groups)
+            return Misfit("the view runs across the tensor's dimensions") if across else answer
         first += answer.offset
         per_step = [a + b for a, b in zip(per_step, answer.strides, strict=True)]
         lane_dim = answer.lane_dim if answer.lane_dim is not None else lane_dim
@@ -82,17 +83,35 @@ def _stick_access(
 
 
 def _walk(offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], addressing: Addressing) -> list[_Walk] | None:
-    """Splits the flat offset into group coordinates; None where an index would carry from one group into the next."""
-    walks = []
-    rest, steps_left = offset, [0 if size == 1 else step for step, size in zip(strides, sizes, strict=True)]
-    for group in addressing.groups:
-        start, rest = divmod(rest, group.base_stride)
-        steps = [step // group.base_stride for step in steps_left]
-        steps_left = [step % group.base_stride for step in steps_left]
-        if start + sum(step * (size - 1) for step, size in zip(steps, sizes, strict=True)) >= group.extent:
-            return None
-        walks.append(_Walk(group, start, tuple(steps)))
-    return None if rest or any(steps_left) else walks
+    """Splits the flat offset into group coordinates; None where an index would carry from one group into an unrelated one."""
+    groups = list(addressing.groups)
+    while True:
+        walks: list[_Walk] = []
+        rest, steps_left = offset, [0 if size == 1 else step for step, size in zip(strides, sizes, strict=True)]
+        for place, group in enumerate(groups):
+            start, rest = divmod(rest, group.base_stride)
+            steps = [step // group.base_stride for step in steps_left]
+            steps_left = [step % group.base_stride for step in steps_left]
+            if start + sum(step * (size - 1) for step, size in zip(steps, sizes, strict=True)) >= group.extent:
+                merged = _joined(groups[place - 1], group, len(addressing.device_size) - 1) if place else None
+                if merged is None:
+                    return None
+                groups[place - 1 : place + 1] = [merged]
+                break
+            walks.append(_Walk(group, start, tuple(steps)))
+        else:
+            return None if rest or any(steps_left) else walks
+
+
+def _joined(outer: Group, inner: Group, stick_device_dim: int) -> Group | None:
+    """Two groups as one, where counting through the inner one leads on to the next place of the outer one."""
+    if outer.base_stride != inner.base_stride * inner.extent:
+        return None
+    digits = tuple(replace(digit, step=digit.step * inner.extent) for digit in outer.digits) + inner.digits
+    neighbours = len(digits) == 2 and digits[0].device_stride == digits[1].device_stride * inner.extent
+    if neighbours and digits[1].device_dim != stick_device_dim:
+        digits = (replace(digits[1], count=digits[0].count * inner.extent),)
+    return Group(inner.base_stride, outer.extent * inner.extent, outer.host_dims + inner.host_dims, digits)
 
 
 def _along_group(walk: _Walk, layout: SpyreTensorLayout, stick_device_dim: int) -> StickAccess | Misfit:
@@ -106,6 +125,8 @@ def _along_group(walk: _Walk, layout: SpyreTensorLayout, stick_device_dim: int) 
     if digits[-1].device_dim != stick_device_dim or len(digits) > 2:
         return Misfit("the layout tiles this dimension more than once")
     lanes = layout.elems_per_stick()
+    if len(digits) == 2 and digits[0].step != lanes:
+        return Misfit("it runs on from sticks that are not full")
     tile_stride = digits[0].device_stride if len(digits) == 2 else 0
     running = [dim for dim, step in enumerate(walk.steps) if step % lanes]
     if walk.start % lanes:

@@ -89,3 +89,34 @@ def test_a_buffer_needs_a_layout_first() -> None:
         assert "'x' has no layout" in str(error)
     else:
         raise AssertionError("no layout was needed")
+
+
+def test_a_view_may_run_on_from_one_dim_into_the_next_where_sticks_are_full() -> None:
+    """Heads and their elements as one row: what a reshape after attention reads."""
+    by_token = Buffer(
+        "x",
+        "float16",
+        (2, 5, 64),
+        (64, 128, 1),
+        Role.TEMP,
+        SpyreTensorLayout([2, 5, 64], [64, 128, 1], "float16", [0, 1, 2]),
+    )
+    view = View(by_token, Access("x", 0, (128, 1), "float16"), (Dim("s", 5), Dim("k", 128)))
+    found = stick_access(view.access, view.dims, view.buffer)
+    assert isinstance(found, StickAccess) and found.lane_dim == 1
+    assert told_offsets(found, view, 64) == device_offsets(view)
+    narrow = Buffer(
+        "x",
+        "float16",
+        (2, 5, 32),
+        (32, 64, 1),
+        Role.TEMP,
+        SpyreTensorLayout([2, 5, 32], [32, 64, 1], "float16", [0, 1, 2]),
+    )
+    padded = stick_access(Access("x", 0, (64, 1), "float16"), (Dim("s", 5), Dim("k", 64)), narrow)
+    assert isinstance(padded, Misfit) and "across" in padded.reason
+
+
+def test_a_diagonal_does_not_run_along_sticks() -> None:
+    diagonal = stick_access(Access("x", 0, (71,), "float16"), (Dim("d", 4),), row_of(70))
+    assert isinstance(diagonal, Misfit) and "another dimension" in diagonal.reason

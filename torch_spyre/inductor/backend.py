@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import Any
 
 import torch
@@ -34,7 +35,9 @@ class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
         return source_hash()
 
 
+@cache
 def register() -> None:
+    """Once per process."""
     register_interface_for_device(DEVICE_NAME, SpyreInterface)
     register_device_op_overrides(DEVICE_NAME, SpyreOpOverrides())
     register_backend_for_device(

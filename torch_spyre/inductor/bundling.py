@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import torch
 
@@ -19,6 +20,7 @@ from torch_spyre.inductor.fx_reader import (
     is_on_card,
     is_view,
     mutates,
+    origin_of,
     storage_of,
 )
 from torch_spyre.inductor.graph import Graph, GraphCall
@@ -43,6 +45,7 @@ class _Plan:
 
 def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     """Rewrite a graph in place."""
+    start = perf_counter()
     graph = module.graph
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
@@ -54,6 +57,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
             graph.erase_node(node)
     _in_order(graph, plan)
     module.recompile()
+    report.import_seconds = perf_counter() - start
 
 
 # --- what goes where -----------------------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ def _try(node: Node, report: GraphReport) -> GraphCall | None:
         add_call(splicer, call, [splicer.tensor(value, hints) for value in reader.values], hints)
     except NotImportable as reason:
         node.meta["should_fallback"] = True  # Inductor must not lower it into loops of its own
-        report.left_out(str(node.target), str(reason), node)
+        report.left_out(str(node.target), str(reason), origin_of(node))
         return None
     return call
 

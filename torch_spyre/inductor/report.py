@@ -1,10 +1,13 @@
-"""What became of the last graphs: bundles, calls, and what could not be imported, with the reason."""
+"""What became of the last graphs: bundles, ops, relayouts, fallbacks, memory and time, each with its reason.
+
+A graph is imported while it is compiled and specialised when it is first launched on inputs of certain sizes and layouts: a
+report grows with its graph. `torch_spyre.compile_report()` returns the last ones; printing one shows all of it.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch_spyre.inductor.graph import Graph
 
@@ -18,30 +21,109 @@ class LeftOut:
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class Relayout:
+    """A movement of data that a layout made necessary."""
+
+    op: str
+    tensor: str
+    bytes: int
+    reason: str
+    origin: str
+
+
+@dataclass(slots=True)
+class Specialisation:
+    """A bundle compiled for inputs of certain sizes and layouts."""
+
+    symbols: dict[str, int]
+    found_on_disk: bool = False
+    ops: int = 0
+    steps: int = 0  # of the card's program: fewer than ops where some were fused
+    relayouts: list[Relayout] = field(default_factory=list)
+    argument_bytes: int = 0
+    pool_bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # per stage
+    retiled_weights: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name} = {value}" for name, value in self.symbols.items())
+        title = f"    specialised{f' for {sizes}' if sizes else ''}: "
+        if self.found_on_disk:
+            return title + "found on disk"
+        lines = [
+            f"{title}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, "
+            f"{_size(self.argument_bytes)} of tensors and a pool of {_size(self.pool_bytes)}",
+            "      " + ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in self.seconds.items()),
+        ]
+        lines += [
+            f"      relayout of {r.tensor} for {r.op}, {_size(r.bytes)}: {r.reason}{_at(r.origin)}"
+            for r in self.relayouts
+        ]
+        lines += [f"      weight {name} was tiled anew, once, for its matmul" for name in self.retiled_weights]
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class BundleReport:
+    """One launch of a graph."""
+
+    key: str
+    calls: int
+    specialisations: list[Specialisation] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class GraphReport:
-    """One compiled graph."""
+    """One graph. `imported` False: an earlier process imported it, and knows what was left out."""
 
     graph: str
-    bundles: list[tuple[str, int]] = field(default_factory=list)  # key, calls
+    bundles: list[BundleReport] = field(default_factory=list)
     fallbacks: list[LeftOut] = field(default_factory=list)
+    import_seconds: float = 0.0
+    imported: bool = True
 
     def bundle(self, key: str, graph: Graph) -> None:
-        self.bundles.append((key, len(graph.calls)))
+        self.bundles.append(BundleReport(key, len(graph.calls)))
 
-    def left_out(self, operator: str, reason: str, node: Any) -> None:
-        lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
-        origin = next((line for line in reversed(lines) if line.startswith("File ")), "")
+    def left_out(self, operator: str, reason: str, origin: str) -> None:
         self.fallbacks.append(LeftOut(operator, reason, origin))
+
+    def __str__(self) -> str:
+        how = f"imported in {self.import_seconds * 1e3:.1f} ms" if self.imported else "imported by an earlier process"
+        lines = [f"{self.graph}: {len(self.bundles)} bundle(s), {len(self.fallbacks)} fallback(s), {how}"]
+        for bundle in self.bundles:
+            lines.append(f"  bundle {bundle.key[:12]}: {bundle.calls} calls")
+            lines += map(str, bundle.specialisations)
+        lines += [f"  outside: {left.operator}: {left.reason}{_at(left.origin)}" for left in self.fallbacks]
+        return "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+
+
+def _at(origin: str) -> str:
+    return f" ({origin})" if origin else ""
 
 
 _reports: deque[GraphReport] = deque(maxlen=64)
 
 
 def new_report(name: str) -> GraphReport:
-    """The report of a graph that is about to be compiled."""
+    """The report of a graph that is about to be imported."""
     _reports.append(GraphReport(name))
     return _reports[-1]
+
+
+def report_specialisation(key: str, graph: Graph, specialisation: Specialisation) -> None:
+    """Add to the reports of every graph that has this bundle; a graph that nobody imported here gets one now."""
+    bundles = [bundle for report in _reports for bundle in report.bundles if bundle.key == key]
+    if not bundles:
+        _reports.append(GraphReport(graph.name, [BundleReport(key, len(graph.calls))], imported=False))
+        bundles = _reports[-1].bundles
+    for bundle in bundles:
+        bundle.specialisations.append(specialisation)
 
 
 def compile_report() -> list[GraphReport]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import torch
@@ -22,8 +23,10 @@ from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.reach import stays_inside
+from torch_spyre.inductor.report import report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
+from torch_spyre.inductor.watching import Watch, debugging
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, planned_machine
 
@@ -36,14 +39,18 @@ def specialise(
     """Called by the C++ half when no launch of the graph had such inputs before."""
     kept = TextCache.of(settings_in_force(), "graph")
     request = _request(key, inputs, symbols, offset_classes)
-    found = kept.find(request)
+    found = None if debugging() else kept.find(request)
     plan = specialised.from_text(found) if found is not None else None
+    graph = graph_from_text(text)
+    watch = Watch(key, graph, dict(zip(graph.symbols, symbols, strict=True)))
     if plan is None or not _serves(plan, inputs):
         _counts["compiled"] += 1
-        plan = compile_graph(graph_from_text(text), inputs, symbols)
+        plan = compile_graph(graph, inputs, symbols, watch)
         kept.keep(request, specialised.to_text(plan))
     else:
         _counts["found"] += 1
+        watch.specialisation.found_on_disk = True
+    report_specialisation(key, graph, watch.specialisation)
     return plan.load()
 
 
@@ -64,17 +71,22 @@ def counts() -> dict[str, int]:
     return dict(_counts)
 
 
-def compile_graph(graph: Graph, inputs: Sequence[torch.Tensor], symbols: Sequence[int]) -> Specialised:
+def compile_graph(
+    graph: Graph, inputs: Sequence[torch.Tensor], symbols: Sequence[int], watch: Watch | None = None
+) -> Specialised:
     """The program of a graph for these tensors and sizes."""
     known = dict(zip(graph.symbols, symbols, strict=True))
+    start = perf_counter()
     expanded = expand(graph, known, inputs[0].device if inputs else torch.device(DEVICE_NAME))
     names = [graph.values[number].buffer for number in graph.inputs]
     program = _on_inputs(expanded.program, graph, dict(zip(names, inputs, strict=True)), known)
+    if watch is not None:
+        watch.saw_expansion(program, perf_counter() - start)
     results = [_result(graph.values[number], known) for number in graph.outputs]
     updated = [ResultPlan(place, tensor.dtype, tuple(tensor.shape), tensor.stride(), None)
                for place, (number, tensor) in enumerate(zip(graph.inputs, inputs, strict=True))
                if number in graph.updated]  # fmt: skip
-    lowered, compiled = compile_program(program) if program.ops else (program, None)
+    lowered, compiled = compile_program(program, watch) if program.ops else (program, None)
     made = [graph.values[number].buffer for number in graph.outputs]
     results = [replace(r, layout=_layout(lowered.buffer(name))) for r, name in zip(results, made, strict=True)]
     places = {name: place for place, name in reversed(list(enumerate(names)))} | {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
+from typing import Protocol
 
 from openspyre import backend
+from openspyre.artifact.model import Bundle
 from openspyre.card import programs
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.ir import Program
@@ -14,10 +17,25 @@ from openspyre.spec.machine import SPYRE, Machine
 from torch_spyre._inductor import config
 
 
-def compile_program(ir: Program) -> tuple[Program, card_program.Program]:
+class Watcher(Protocol):
+    """Somebody who wants to see a compilation: for reports and debug directories."""
+
+    def saw_pass(self, name: str, program: Program, seconds: float) -> None: ...
+    def saw_bundle(self, bundle: Bundle, seconds: float) -> None: ...
+    def saw_program(self, program: card_program.Program, seconds: float) -> None: ...
+
+
+def compile_program(ir: Program, watcher: Watcher | None = None) -> tuple[Program, card_program.Program]:
     """The program as the passes leave it, with its layouts, and what the card executes."""
-    lowered = pipeline.run(ir, planned_machine())
-    return lowered, backend.compile_bundle(emit.emit(lowered))
+    lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
+    start = perf_counter()
+    bundle = emit.emit(lowered)
+    emitted = perf_counter()
+    program = backend.compile_bundle(bundle)
+    if watcher is not None:
+        watcher.saw_bundle(bundle, emitted - start)
+        watcher.saw_program(program, perf_counter() - emitted)
+    return lowered, program
 
 
 def load(ir: Program) -> tuple[int, int]:

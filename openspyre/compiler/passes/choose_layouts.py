@@ -6,10 +6,12 @@ combinations where these are few, the best `width` of them at every step where t
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from openspyre.compiler.ir import Access, Buffer, Op, Program
+from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program
 from openspyre.compiler.legality import relayout_bytes
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
@@ -20,7 +22,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 class ChooseLayouts:
     """`width`: combinations of layouts kept from one buffer to the next."""
 
-    width: int = 32
+    width: int = 16
 
     def run(self, program: Program) -> Program:
         open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None}
@@ -55,6 +57,8 @@ def default_layout(buffer: Buffer) -> SpyreTensorLayout:
     return SpyreTensorLayout(list(buffer.size), list(buffer.stride), buffer.dtype, list(range(len(buffer.size))))
 
 
+_TOGETHER = 6  # buffers that are chosen together at most
+
 # --- choosing again ------------------------------------------------------------------------------------------------------
 
 
@@ -63,55 +67,78 @@ def _improve(program: Program, chosen: dict[str, Buffer], open_choices: set[str]
     for op in program.ops:
         for name in {access.buffer for access in op.accesses}:
             touching.setdefault(name, []).append(op)
-    costly = [op for op in program.ops if relayout_bytes(op, chosen)]
     decided: set[str] = set()
-    for op in costly:
-        around = [name for name in _around(op, touching, open_choices) if name not in decided]
-        decided |= set(around)
-        _choose_together(around, touching, chosen, width)
-
-
-def _around(op: Op, touching: dict[str, list[Op]], open_choices: set[str]) -> list[str]:
-    """The open buffers of an op, and those of the ops next to it."""
-    own = [access.buffer for access in op.accesses if access.buffer in open_choices]
-    next_to = [access.buffer for name in own for other in touching[name] for access in other.accesses]
-    return list(dict.fromkeys([*own, *(name for name in next_to if name in open_choices)]))
+    for op in program.ops:
+        if not relayout_bytes(op, chosen):
+            continue
+        own = [name for name in dict.fromkeys(a.buffer for a in op.accesses) if name in open_choices]
+        _choose_together([name for name in own if name not in decided], touching, chosen, width)
+        if relayout_bytes(op, chosen):  # perhaps those next to it would have to turn as well
+            next_to = [a.buffer for name in own for other in touching[name] for a in other.accesses]
+            around = [name for name in dict.fromkeys([*own, *next_to]) if name in open_choices and name not in decided]
+            _choose_together(around[:_TOGETHER], touching, chosen, width)
+            decided |= set(around)
+        decided |= set(own)
 
 
 def _choose_together(names: list[str], touching: dict[str, list[Op]], chosen: dict[str, Buffer], width: int) -> None:
-    """Beam search; `chosen` keeps its layouts unless something is strictly better."""
+    """Give these buffers the layouts that cost least; they keep theirs unless something is strictly better."""
+    if not names:
+        return
     affected = list({op.name: op for name in names for op in touching[name]}.values())
-    last_of = {op.name: max(names.index(a.buffer) for a in op.accesses if a.buffer in names) for op in affected}
+    layouts = _solve(_Problem.of(names, affected, chosen), width)
+    for name, layout in zip(names, layouts, strict=True):
+        chosen[name] = replace(chosen[name], layout=layout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What decides a choice, with numbers for names: equal layers pose equal problems. The first `open` buffers are chosen."""
+
+    open: int
+    buffers: tuple[Buffer, ...]
+    ops: tuple[Op, ...]
+
+    @classmethod
+    def of(cls, names: list[str], ops: list[Op], chosen: dict[str, Buffer]) -> _Problem:
+        order = list(dict.fromkeys([*names, *(access.buffer for op in ops for access in op.accesses)]))
+        number = {name: str(place) for place, name in enumerate(order)}
+
+        def plain(operand: Operand) -> Operand:
+            return replace(operand, buffer=number[operand.buffer]) if isinstance(operand, Access) else operand
+
+        numbered = tuple(
+            replace(op, name=str(place), inputs=tuple(map(plain, op.inputs)), origin="",
+                    outputs=tuple(replace(o, buffer=number[o.buffer]) for o in op.outputs))
+            for place, op in enumerate(ops)
+        )  # fmt: skip
+        return cls(len(names), tuple(replace(chosen[name], name=number[name]) for name in order), numbered)
+
+
+@lru_cache(maxsize=4096)
+def _solve(problem: _Problem, width: int) -> tuple[SpyreTensorLayout | None, ...]:
+    """Beam search over the open buffers, in order; an op counts once all its open buffers are chosen."""
+    fixed = {buffer.name: buffer for buffer in problem.buffers}
+    names = [buffer.name for buffer in problem.buffers[: problem.open]]
+    last = [max(names.index(a.buffer) for a in op.accesses if a.buffer in names) for op in problem.ops]
     states: list[tuple[int, dict[str, Buffer]]] = [(0, {})]
     for place, name in enumerate(names):
-        decidable = [op for op in affected if last_of[op.name] == place]
+        decidable = [op for op, when in zip(problem.ops, last, strict=True) if when == place]
         grown = []
         for cost, picked in states:
-            for layout in _candidates(chosen[name]):
-                now = {**picked, name: replace(chosen[name], layout=layout)}
-                seen = {**chosen, **now} if len(chosen) < 64 else _Overlay(chosen, now)
-                grown.append((cost + sum(relayout_bytes(op, seen) for op in decidable), now))
+            for layout in _candidates(fixed[name]):
+                now = {**picked, name: replace(fixed[name], layout=layout)}
+                grown.append((cost + sum(relayout_bytes(op, ChainMap(now, fixed)) for op in decidable), now))
         states = sorted(grown, key=lambda state: state[0])[:width]
-    before = sum(relayout_bytes(op, chosen) for op in affected)
-    if states[0][0] < before:
-        chosen.update(states[0][1])
-
-
-class _Overlay(dict[str, Buffer]):
-    """Some buffers in front of many."""
-
-    def __init__(self, behind: dict[str, Buffer], front: dict[str, Buffer]) -> None:
-        super().__init__(front)
-        self._behind = behind
-
-    def __missing__(self, name: str) -> Buffer:
-        return self._behind[name]
+    before = sum(relayout_bytes(op, fixed) for op in problem.ops)
+    best = states[0][1] if states[0][0] < before else fixed
+    return tuple(best[name].layout for name in names)
 
 
 def _candidates(buffer: Buffer) -> list[SpyreTensorLayout]:
     """The present layout first, then every dim of the buffer, or of its runs of dims that lie behind each other, on the stick."""
     found = [buffer.layout] if buffer.layout is not None else []
-    for size, stride in dict.fromkeys(((buffer.size, buffer.stride), _merged(buffer.size, buffer.stride))):
+    for size, stride in dict.fromkeys(((buffer.size, buffer.stride), *_merged(buffer.size, buffer.stride))):
         for order in _orders(size):
             try:
                 layout = SpyreTensorLayout(list(size), list(stride), buffer.dtype, order)
@@ -130,13 +157,15 @@ def _orders(size: tuple[int, ...]) -> Iterator[list[int]]:
     yield [*range(len(size)), -1]
 
 
-def _merged(size: Iterable[int], stride: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Dims in the order in which they lie in memory, those that run on into each other as one."""
-    runs: list[tuple[int, int]] = []
-    for n, s in sorted(((n, s) for n, s in zip(size, stride, strict=True) if n > 1), key=lambda pair: -pair[1]):
-        if runs and runs[-1][1] == n * s:
-            runs[-1] = (runs[-1][0] * n, s)
-        else:
-            runs.append((n, s))
-    runs = runs or [(1, 1)]
-    return tuple(n for n, _ in runs), tuple(s for _, s in runs)
+Geometry = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def _merged(size: Iterable[int], stride: Iterable[int]) -> Iterator[Geometry]:
+    """Dims in the order in which they lie in memory; then, one by one from the last, those that run on into each other as one."""
+    runs = sorted(((n, s) for n, s in zip(size, stride, strict=True) if n > 1), key=lambda pair: -pair[1])
+    while runs:
+        yield tuple(n for n, _ in runs), tuple(s for _, s in runs)
+        (outer, step), (inner, unit) = (runs[-2], runs[-1]) if len(runs) > 1 else ((0, 0), runs[-1])
+        if step != inner * unit:
+            return
+        runs = [*runs[:-2], (outer * inner, unit)]

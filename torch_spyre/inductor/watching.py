@@ -1,0 +1,88 @@
+"""Watches a specialisation: for the report, and for the debug directory of TORCH_COMPILE_DEBUG=1."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from openspyre.artifact import Bundle
+from openspyre.artifact import write as write_bundle
+from openspyre.compiler.ir import Program, Role
+from openspyre.compiler.legality import misfits, moved_bytes, reason_of
+from openspyre.compiler.text import print_program
+from openspyre.program.model import Program as CardProgram
+from openspyre.program.text import print_program as print_card_program
+from torch_spyre.inductor.border import get_debug_dir, inductor_config
+from torch_spyre.inductor.graph import Graph, to_text
+from torch_spyre.inductor.report import Relayout, Specialisation
+
+_log = logging.getLogger("spyre.compiler")
+
+
+def debugging() -> bool:
+    """Whether everything is compiled anew and shown (TORCH_COMPILE_DEBUG=1)."""
+    return bool(inductor_config.trace.enabled)
+
+
+class Watch:
+    """Sees one graph being specialised; `specialisation` is what it has seen."""
+
+    def __init__(self, key: str, graph: Graph, symbols: dict[str, int]) -> None:
+        self.specialisation = Specialisation(symbols)
+        self._before: Program | None = None
+        self._number = 0
+        self._directory = _directory(graph, key) if debugging() else None
+        self._write("graph.json", to_text(graph))
+
+    def saw_expansion(self, program: Program, seconds: float) -> None:
+        self.saw_pass("Imported", program, seconds)
+
+    def saw_pass(self, name: str, program: Program, seconds: float) -> None:
+        self.specialisation.seconds[name] = seconds
+        if name == "InsertRelayouts" and self._before is not None:
+            self.specialisation.relayouts = _relayouts(self._before)
+        self._before = program
+        self._write(f"{self._number:02}_{name}.ir", print_program(program))
+        self._number += 1
+        _log.debug("%s: %s: %d ops, %.2f ms", program.name, name, len(program.ops), seconds * 1e3)
+
+    def saw_bundle(self, bundle: Bundle, seconds: float) -> None:
+        self.specialisation.seconds["emit"] = seconds
+        self.specialisation.ops = len(bundle.executions)
+        self.specialisation.argument_bytes = sum(buffer.layout.device_bytes for buffer in bundle.arguments)
+        self.specialisation.pool_bytes = bundle.pool_bytes
+        if self._directory is not None:
+            write_bundle(bundle, self._directory / "bundle")
+
+    def saw_program(self, program: CardProgram, seconds: float) -> None:
+        self.specialisation.seconds["back end"] = seconds
+        self.specialisation.steps = len(program.steps)
+        self._write("card.program", print_card_program(program))
+
+    def _write(self, name: str, text: str) -> None:
+        if self._directory is not None:
+            (self._directory / name).write_text(text, encoding="utf-8")
+
+
+def _directory(graph: Graph, key: str) -> Path:
+    """One per specialisation, in the run's debug directory."""
+    base = Path(get_debug_dir()) / f"spyre_{graph.name}_{key[:8]}"
+    found = base
+    for number in range(1, 1000):
+        if not found.exists():
+            break
+        found = base.with_name(f"{base.name}.{number}")
+    found.mkdir(parents=True)
+    return found
+
+
+def _relayouts(program: Program) -> list[Relayout]:
+    """What InsertRelayouts is about to move, and why: asked before it does."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    found = []
+    for op in program.ops:
+        for access in misfits(op, buffers):
+            role = buffers[access.buffer].role
+            tensor = access.buffer if role is Role.TEMP else f"{role} {access.buffer}"
+            found.append(Relayout(op.name, tensor, moved_bytes(op, access), reason_of(op, access, buffers), op.origin))
+    return found
