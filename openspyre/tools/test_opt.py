@@ -66,7 +66,7 @@ def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.Captu
         assert record["purpose"].endswith(".")
         assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
     text = printed(capsys, "--list")
-    assert "DivideWork (cores=32, split_reductions=False)\n    Divides" in text
+    assert "DivideWork (cores=32, split_reductions=False, limit=268435456)\n    Divides" in text
 
 
 def test_passes_run_in_the_order_given(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -131,7 +131,6 @@ def _hint(node: Node, symbol: str) -> int:
 def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: GraphReport) -> None:
     inside = set(members)
     reader = Reader()
-    calls = tuple(reader.call(node) for node in members)
     made = {storage_of(tensor) for node in members if not mutates(node) for tensor in fake_tensors(node)}
     sources: OrderedSet[Node] = OrderedSet()
     for node in members:
@@ -142,7 +141,8 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     updated = {storage_of(fake_tensors(node.args[0])[0]) for node in members if mutates(node)}
     results = [node for node in members if not mutates(node) and _read_outside(node, inside)]
     parts = [part for node in results for part in _parts(node, inside)]
-    inputs = tuple(reader.value(fake_tensors(node)[0], node.name) for node in sources)
+    inputs = tuple(reader.value(fake_tensors(node)[0], node.name) for node in sources)  # first: they name their buffers
+    calls = tuple(reader.call(node) for node in members)
     outputs = tuple(reader.value(fake, name) for _, fake, name in parts)
     imported = Graph(
         name=report.graph,
