@@ -145,10 +145,37 @@ def test_empty_products():
     assert (b.t() @ a.t()).shape == (9, 0)
 
 
+def test_a_sum_without_terms_is_zero():
+    x = torch.rand(5, 7)
+    for call in (
+        lambda x: x[:, :0] @ x[:0],
+        lambda x: torch.bmm(x[None, :, :0], x[None, :0]),
+        lambda x: torch.mv(x[:, :0], x[0, :0]),
+        lambda x: torch.addmm(x[0], x[:, :0], x[:0], beta=2),
+    ):
+        assert torch.equal(call(x.to("spyre")).cpu(), call(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_products_of_integers_are_exact(dtype):
+    a = torch.randint(-9000, 9000, (70, 130), generator=torch.Generator().manual_seed(1)).to(dtype)
+    b = a.flip(1).t().contiguous()[:, :65]
+    for call in (
+        torch.mm,
+        lambda a, b: torch.bmm(a[None], b[None]),
+        lambda a, b: b.t() @ a.t(),
+        lambda a, b: a @ b[:, 0],
+        lambda a, b: torch.dot(a[0], b[:, 3]),
+    ):
+        assert torch.equal(call(a.to("spyre"), b.to("spyre")).cpu(), call(a, b))
+
+
 FALLS_BACK = {
-    "nothing to add up": (lambda x: x[:, :0] @ x[:0], "a contraction without k has no step on the card"),
-    "integers": (lambda x: x.int() @ x.int().t(), "the matrix unit has floats only"),
-    "addbmm": (lambda x: torch.addbmm(x @ x.t(), x[None], x.t()[None]), "no row: a product summed over its batch"),
+    "a sum with integers": (
+        lambda x: torch.addmm(x.int()[:, :3], x.int(), x.int().t()),
+        "beta * self + alpha * product is a row of floats",
+    ),
+    "short integers": (lambda x: x.to(torch.uint8) @ x.to(torch.uint8).t(), "sums of 8 bits are not kept on the card"),
 }
 
 

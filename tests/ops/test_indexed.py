@@ -162,14 +162,15 @@ def test_vectors_and_single_elements():
     same(one.to("spyre")[torch.tensor([0, 0, -1]).to("spyre")], one[torch.tensor([0, 0, -1])])
 
 
-def test_masks_are_left_to_the_cpu():
+def test_masks_with_a_result_or_values_of_their_size_are_left_to_the_cpu():
     torch.spyre.set_fallback_mode("silent")
     host = values(SHAPE, torch.float32)
     card = host.to("spyre")
     same(card[card > 0], host[host > 0])
     same(card[:, host[0, :, 0].to("spyre") > 0], host[:, host[0, :, 0] > 0])
-    card[card > 0] = 1.0
-    host[host > 0] = 1.0
+    values_of_their_own = torch.arange(float((host > 0).sum()))
+    card[card > 0] = values_of_their_own.to("spyre")
+    host[host > 0] = values_of_their_own
     same(card, host)
 
 

@@ -301,9 +301,8 @@ def test_errors_are_those_of_torch():
 
 FALLS_BACK = {  # what is left to the CPU, and why
     "rank 7": (lambda x: x.view(3, 1, 1, 1, 1, 1, 4) + 1, "an op has at most six dims"),
-    "logsigmoid": (torch.nn.functional.logsigmoid, "no row: its second result is a buffer for the gradient"),
-    "nan_to_num": (torch.nan_to_num, "no row: optional numbers"),
-    "hypot": (lambda x: torch.hypot(x, x), "no row"),
+    "logit with eps": (lambda x: torch.logit(x / 12, eps=0.1), "only without eps is it a row"),
+    "polygamma": (lambda x: torch.polygamma(1, x + 1), "no row"),
 }
 
 

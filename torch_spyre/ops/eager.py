@@ -15,6 +15,7 @@ from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
 from torch_spyre.ops import (
     attention_layers,
+    compositions,
     creation,
     indexed,
     linear,
@@ -70,6 +71,7 @@ def register() -> None:
             _register(overload, tuple(candidates), lowering)
     norm_gradients.register()
     attention_layers.register()
+    compositions.register()
 
 
 def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import torch
 
-from openspyre.compiler.ir import Access, Dim, Op
+from openspyre.compiler.ir import Access, Dim, Iota, Op
 from openspyre.spec.addressing import row_major
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
 from torch_spyre.ops.plans import CallPlan
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+_INTEGERS = (torch.int64, torch.int32)
 # Names of the two factors, per operator; `self` is what is added where it is neither of them.
 _FACTORS = (
     ("mat1", "mat2"),
@@ -53,16 +54,19 @@ def compile_call(call: Call) -> CallPlan | None:
     a, b = (call.given[name] for name in names)
     added = None if "self" in names else call.given["self"]
     tensors = [tensor for tensor in (a, b, added, call.written) if tensor is not None]
-    if not all(on_card(t) and t.dtype == a.dtype for t in tensors) or a.dtype not in _FLOATS:
+    if not all(on_card(t) and t.dtype == a.dtype for t in tensors):
+        return None
+    if a.dtype not in _FLOATS and (a.dtype not in _INTEGERS or added is not None):
         return None
     _ = call.outcome  # wrong shapes are torch's errors
-    if a.shape[-1] == 0:
-        return None
     done = call.plan_without_work()
     if done is not None:
         return done
     builder = ProgramBuilder(call)
     product = _product(a, b)
+    if a.shape[-1] == 0:
+        _without_terms(call, builder, product, added)
+        return builder.plan()
     factors = builder.read(a, product.first), builder.read(b, product.second)
     if added is None:
         own = call.result.stride if call.written is None else call.written.stride()
@@ -74,7 +78,7 @@ def compile_call(call: Call) -> CallPlan | None:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> Product:
-    """Matrices on both sides go to the matrix unit; with a vector on the right, products are summed along the sticks."""
+    """Matrices of floats go to the matrix unit; with a vector on the right, and for integers, products are summed as such."""
     k = Dim("k", a.shape[-1], reduced=True)
     outer = tuple(Dim(f"b{i}" if i < a.dim() - 2 else "m", extent) for i, extent in enumerate(a.shape[:-1]))
     if b.dim() == 1:
@@ -83,7 +87,8 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> Product:
     dims = (*outer, Dim("n", b.shape[-1]), k)
     first = (*a.stride()[:-1], 0, a.stride(-1))
     second = (*b.stride()[:-2], 0, b.stride(-1), b.stride(-2))
-    return Product("batchmatmul", dims, first, second, (*a.shape[:-1], b.shape[-1]))
+    row = "batchmatmul" if a.dtype in _FLOATS else "sum_of_products"
+    return Product(row, dims, first, second, (*a.shape[:-1], b.shape[-1]))
 
 
 def _rounded_product(builder: ProgramBuilder, product: Product, factors: tuple[Access, Access], dtype: str) -> Access:
@@ -91,6 +96,18 @@ def _rounded_product(builder: ProgramBuilder, product: Product, factors: tuple[A
     name = builder.temp("product", dtype, product.size, stride)
     builder.add(Op("product", product.row, product.dims, factors, (Access(name, 0, (*stride, 0), dtype),)))
     return Access(name, 0, stride, dtype)
+
+
+def _without_terms(call: Call, builder: ProgramBuilder, product: Product, added: torch.Tensor | None) -> None:
+    """A sum without terms is 0."""
+    dims, zeros = product.dims[:-1], (Iota(0, (0,) * len(product.size)),)
+    if added is None:
+        builder.add(Op("zeros", "iota", dims, zeros, (builder.result(),)))
+        return
+    stride, dtype = row_major(product.size), dtype_name(added.dtype)
+    temp = Access(builder.temp("zeros", dtype, product.size, stride), 0, stride, dtype)
+    builder.add(Op("zeros", "iota", dims, zeros, (temp,)))
+    _add(call, builder, product, temp, added)
 
 
 def _add(call: Call, builder: ProgramBuilder, product: Product, temp: Access, added: torch.Tensor) -> None:

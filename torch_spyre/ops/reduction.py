@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from openspyre.compiler.ir import Access, Dim, Op
+from openspyre.compiler.ir import Access, Dim, Iota, Op
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
-from openspyre.spec.ops import Row
+from openspyre.spec.ops import Fold, Row
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
 from torch_spyre.ops.plans import CallPlan
 
@@ -31,7 +31,19 @@ def compile_call(call: Call) -> CallPlan | None:
     done = call.plan_without_work()
     if done is not None:
         return done
-    return _Reduction(call, row, x).plan() if x.numel() else None  # nothing to fold: the CPU fills in the identity
+    return _Reduction(call, row, x).plan() if x.numel() else _identity(call, row)
+
+
+def _identity(call: Call, row: Row) -> CallPlan | None:
+    """A fold of nothing is the fold's identity; what is finished or located after that is left to the CPU."""
+    identity = {Fold.SUM: 0, Fold.PROD: 1, Fold.ANY: 0, Fold.ALL: 1}.get(row.fold) if row.finish is None else None
+    if identity is None or row.operands != 1:
+        return None
+    builder = ProgramBuilder(call)
+    target = builder.result()
+    dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(call.outcome.shape))
+    builder.add(Op("identity", "iota", dims, (Iota(identity, (0,) * len(dims)),), (target,)))
+    return builder.plan()
 
 
 def _choose_row(call: Call) -> Row | None:

@@ -14,6 +14,7 @@ import torch
 from openspyre.compiler.ir import Access, Dim, Op
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
+from torch_spyre.ops import masked
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.creation import scalar_dtype
 from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, indexed_space, usable, wrapped
@@ -41,6 +42,8 @@ def compile_call(call: Call) -> CallPlan | None:
     x = call.given["self"]
     if not on_card(x) or x.dim() > MAX_RANK:
         return None
+    if masked.is_masked_write(call):
+        return masked.compile_call(call)
     done = call.plan_without_work()
     if done is not None:
         return done

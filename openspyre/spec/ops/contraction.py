@@ -41,12 +41,12 @@ CONTRACTIONS: tuple[Row, ...] = (
     Row(
         "sum_of_products",
         Kind.REDUCTION,
-        "sum along dims of a * b: a product with a vector, for which the matrix unit would be idle but for one column",
+        "sum along dims of a * b: a product with a vector, for which the matrix unit would be idle but for one column, "
+        "and products of integers, which it does not know",
         artifact="openspyre.sum_of_products",
         operands=2,
         body=lambda a, b: a * b,
         fold=Fold.SUM,
-        integers=False,
     ),
     Row(
         "add_product",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from openspyre.spec.ops.activations import ACTIVATIONS
 from openspyre.spec.ops.expression import Lane, Value, call, constant, select, to_bool, to_float, to_int
 from openspyre.spec.ops.gradients import GRADIENTS
@@ -120,6 +122,20 @@ def _logaddexp(a: Value, b: Value) -> Value:
     return select(same, a, larger + call("log1p", call("exp", -call("abs", a - b))))
 
 
+def _logaddexp2(a: Value, b: Value) -> Value:
+    larger = maximum(a, b)
+    same = both(a.equals(b), call("is_inf", a))
+    return select(same, a, larger + call("log1p", call("exp2", -call("abs", a - b))) * (1 / math.log(2)))
+
+
+def _hypot(a: Value, b: Value) -> Value:
+    """By the larger: only the ratio is squared. An infinity wins, over a NaN too."""
+    long, short = maximum(call("abs", a), call("abs", b)), minimum(call("abs", a), call("abs", b))
+    ratio = short / select(long.equals(0.0), 1.0, long)
+    infinite = either(call("is_inf", a), call("is_inf", b))
+    return select(infinite, float("inf"), long * call("sqrt", 1 + ratio * ratio))
+
+
 def _asinh(x: Value) -> Value:
     """By log1p near 0; where the square would overflow, log(2x)."""
     size = call("abs", to_float(x))
@@ -213,6 +229,8 @@ FUNCTIONS = (
               samples=Samples(low=0.01, high=0.99), fixed=(("eps", None),), inductor=(), ulps=2),
     pointwise("xlogy", "a * log(b), 0 where a is 0", _xlogy, operands=2, promotion=Promotion.INT_TO_FLOAT, samples=POSITIVE),
     pointwise("logaddexp", "log(exp(a) + exp(b))", _logaddexp, operands=2, integers=False, ulps=2),
+    pointwise("logaddexp2", "log2(2^a + 2^b)", _logaddexp2, operands=2, integers=False, ulps=2),
+    pointwise("hypot", "sqrt(a^2 + b^2), without squares that are too large", _hypot, operands=2, integers=False, ulps=2),
     function("sqrt", "square root", POSITIVE, documented=True),
     function("rsqrt", "1 / square root", POSITIVE, documented=True),
     function("reciprocal", "1 / x", NONZERO, documented=True),

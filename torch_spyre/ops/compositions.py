@@ -1,0 +1,111 @@
+"""Operators without a row of their own that others make up: out= of two results, sums over batches, numbers for NaN.
+
+Each part is rounded to the tensors' format, where a row would round once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+
+@cache
+def register() -> torch.library.Library:
+    library = torch.library.Library("aten", "IMPL")
+    for name, kernel in _KERNELS.items():
+        library.impl(name, kernel, "PrivateUse1")
+    return library
+
+
+def _into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Results into the tensors given for them, which take their size."""
+    for result, out in zip(results, outs, strict=True):
+        if out.shape != result.shape:
+            out.resize_(result.shape)
+        out.copy_(result)
+    return outs
+
+
+def _with_out(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The out= form of an operator with one result."""
+
+    def kernel(*arguments: Any, out: torch.Tensor, **keywords: Any) -> torch.Tensor:
+        return _into((operator(*arguments, **keywords),), (out,))[0]
+
+    return kernel
+
+
+def _in_place(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def kernel(x: torch.Tensor, *arguments: Any, **keywords: Any) -> torch.Tensor:
+        return x.copy_(operator(x, *arguments, **keywords))
+
+    return kernel
+
+
+def _with_outs(operator: Callable[..., Any], *names: str) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The out= form of an operator with several results."""
+
+    def kernel(*arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
+        outs = tuple(keywords.pop(name) for name in names)
+        return _into(operator(*arguments, **keywords), outs)
+
+    return kernel
+
+
+def _aminmax(x: torch.Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    dims = tuple(range(x.dim())) if dim is None else (dim,)
+    return torch.amin(x, dims, keepdim), torch.amax(x, dims, keepdim)
+
+
+def _addbmm(
+    summand: torch.Tensor, batch1: torch.Tensor, batch2: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    """A sum over batch and k is a sum over one longer k."""
+    if batch1.dim() != 3 or batch2.dim() != 3 or batch1.shape[0] != batch2.shape[0]:
+        torch.baddbmm(summand, batch1, batch2)  # torch's own error
+    first = batch1.transpose(0, 1).flatten(1)
+    return torch.addmm(summand, first, batch2.flatten(0, 1), beta=beta, alpha=alpha)
+
+
+def _nan_to_num(
+    x: torch.Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> torch.Tensor:
+    if not x.dtype.is_floating_point:
+        return x.clone()
+    limits = torch.finfo(x.dtype)
+    for found, number in (
+        (torch.isnan(x), 0.0 if nan is None else nan),
+        (x == float("inf"), limits.max if posinf is None else posinf),
+        (x == float("-inf"), limits.min if neginf is None else neginf),
+    ):
+        x = x.masked_fill(found, number)
+    return x
+
+
+def _log_sigmoid(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The second result is the CPU's aid to its gradient; other devices leave it empty."""
+    return -torch.nn.functional.softplus(-x), x.new_empty(0)
+
+
+def _log_sigmoid_gradient(gradient: torch.Tensor, x: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+    return gradient * torch.sigmoid(-x)
+
+
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "sort.values_stable": _with_outs(torch.ops.aten.sort.stable, "values", "indices"),
+    "topk.values": _with_outs(torch.ops.aten.topk.default, "values", "indices"),
+    "max.dim_max": _with_outs(torch.ops.aten.max.dim, "max", "max_values"),
+    "min.dim_min": _with_outs(torch.ops.aten.min.dim, "min", "min_indices"),
+    "aminmax": _aminmax,
+    "aminmax.out": _with_outs(_aminmax, "min", "max"),
+    "addbmm": _addbmm,
+    "addbmm_": _in_place(_addbmm),
+    "addbmm.out": _with_out(_addbmm),
+    "nan_to_num": _nan_to_num,
+    "nan_to_num.out": _with_out(_nan_to_num),
+    "log_sigmoid_forward": _log_sigmoid,
+    "log_sigmoid_backward": _log_sigmoid_gradient,
+}
