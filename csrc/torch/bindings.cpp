@@ -7,6 +7,7 @@
 
 #include <mutex>
 
+#include "autograd_rest.h"
 #include "eager.h"
 #include "fallback.h"
 #include "generator.h"
@@ -101,6 +102,7 @@ PYBIND11_MODULE(_torch, m) {
   });
   m.def("is_configured", [] { return configured.load(); });
   m.def("ensure_configured", &ensure_configured);
+  m.def("let_autograd_rest", &let_autograd_rest, py::call_guard<py::gil_scoped_release>());
   m.def("device_count", [] { return translated([] { return device_count(); }); });
   m.def("current_device", [] { return translated([] { return static_cast<int>(resolve(std::nullopt)); }); });
   m.def("set_current_device",

@@ -1,6 +1,7 @@
 // Devices, streams and events as c10 sees them.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include "autograd_rest.h"
 #include "record.h"
 
 namespace torch_spyre {
@@ -19,6 +20,7 @@ struct SpyreGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return {kSpyre, current_device()}; }
   void setDevice(c10::Device device) const override {
     translated([&] { set_current_device(device.index()); });
+    device_chosen(device.index());
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     try {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from openspyre import card
@@ -31,6 +32,14 @@ def configure() -> None:
     recurrent.register()
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
+    atexit.register(_rest)
+
+
+def _rest() -> None:
+    """torch's autograd threads may still drop objects of Python when Python ends (csrc/torch/autograd_rest.cpp)."""
+    if not is_in_bad_fork():
+        with suppress(Exception):  # a lost card: the process ends anyway
+            _torch.let_autograd_rest()
 
 
 def enable_sanitizer(*, strict: bool = False) -> None:
