@@ -41,10 +41,10 @@ def test_programs_are_compiled_and_counted_and_all_reads_are_zero():
 MEMORY = """
 import copy, io, resource
 import torch
-x = torch.empty(40, 2**29, dtype=torch.float16, device="spyre")
+many = [torch.empty(2**14, 2**15, dtype=torch.float16, device="spyre") for _ in range(40)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-y = x[:2] + 1
-z = y.clone().t().contiguous()
+y = many[0] + 1
+z = [y.clone(), y.t().contiguous()]
 state = io.BytesIO()
 torch.save(torch.ones(2**24, dtype=torch.uint8), state)
 state.seek(0)
