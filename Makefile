@@ -13,9 +13,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: build  ## install everything into .venv and run a first example on the card
+demo: build  ## install everything into .venv and run the examples on the card
 	$(BIN)/python examples/first_steps.py
 	$(BIN)/python examples/one_op_through_all_stages.py
+	$(BIN)/python examples/transformer_block.py
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 

@@ -28,7 +28,7 @@ def imported() -> Program:
     module = make_fx(example, tracing_mode="fake")(*inputs)
     report = GraphReport("example")
     bundle(module, report)
-    graph = find(report.bundles[0][0])
+    graph = find(report.bundles[0].key)
     program = expand(graph, {}, inputs[0].device).program
     names = [graph.values[number].buffer for number in graph.inputs]
     layouts = dict(zip(names, (tensor.device_tensor_layout() for tensor in inputs), strict=True))

@@ -176,6 +176,15 @@ def test_an_example_shows_every_stage_and_both_doors_agree():
         assert telling in done.stdout, telling
 
 
+def test_an_example_compiles_a_transformer_block():
+    done = run("-c", "import runpy, torch_spyre; runpy.run_path('examples/transformer_block.py', run_name='__main__')")
+    assert done.returncode == 0, done.stderr
+    assert "the bits of eager: True" in done.stdout
+    assert "1 bundle(s), 0 fallback(s)" in done.stdout
+    error = float(re.search(r"CPU: ([\d.]+) of", done.stdout)[1])
+    assert error < 8 * 2**-10, "a few roundings to the card's 9 fraction bits"
+
+
 def test_the_page_of_operations_has_every_row():
     page = (DOCS / "supported_operations.md").read_text()
     assert [name for name in TABLE if f"\n| `{name}` |" not in page] == []
