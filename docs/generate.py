@@ -187,7 +187,7 @@ def _listed_fallbacks(module: ast.Module) -> Iterable[tuple[str, str]]:
 
 def passes() -> str:
     from openspyre.compiler import pipeline
-    from openspyre.tools.opt import as_record
+    from openspyre.tools.opt_passes import as_record
 
     records = [as_record(step) for step in pipeline.passes()]
     return table(

@@ -16,7 +16,8 @@ namespace openspyre {
 inline std::string torch_directory() {
   namespace py = pybind11;
   const py::dict modules = py::module_::import("sys").attr("modules");
-  if (!modules.contains("torch")) return "";
+  if (!modules.contains("torch") || !py::hasattr(modules["torch"], "__path__"))
+    return "";  // or its import is forbidden
   return py::cast<std::string>(py::list(modules["torch"].attr("__path__"))[0]) + "/";
 }
 

@@ -1,20 +1,7 @@
 """`openspyre opt`: passes of the compiler on the text of an IR program."""
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from openspyre.compiler import pipeline
-from openspyre.compiler.ir import Program
-from openspyre.compiler.pipeline import Pass, name_of, purpose_of
-from openspyre.compiler.text import parse_program, print_program
-from openspyre.spec.errors import InvalidArgument, SpyreError
-
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -36,96 +23,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--list", action="store_true", help="list the passes of the pipeline, in order, and stop")
     parser.add_argument("-o", "--out", type=Path, metavar="OUT", help="write the program there instead of printing it")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.set_defaults(run=lambda options: run(options, parser))
+    parser.set_defaults(run=lambda options: _run(options, parser))
 
 
-def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    if options.list:
-        print(json.dumps(list(map(as_record, pipeline.passes())), indent=2) if options.json else "\n".join(listing()))
-        return 0
-    if options.file is None:
-        parser.error("FILE is missing; --list shows the passes")
-    steps = [_pass(text, parser) for text in options.passes] or pipeline.passes()
-    program = parse_program(_read(options.file))
-    texts = [(name_of(step), print_program(after)) for step, after in _run(program, steps, verify=options.verify)]
-    if options.json:
-        print(
-            json.dumps(
-                {"file": options.file, "stages": [{"pass": name, "text": text} for name, text in texts]}, indent=2
-            )
-        )
-    elif options.print_after_all:
-        print("\n".join(f"# after {name}\n{text}" for name, text in texts), end="")
-    elif options.out is None:
-        print(texts[-1][1], end="")
-    if options.out is not None:
-        _write(options.out, texts[-1][1])
-    return 0
+def _run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    # Only now: `openspyre run` and the others must work without the compiler.
+    from openspyre.tools.opt_passes import run
 
-
-def _run(program: Program, steps: Sequence[Pass], *, verify: bool) -> Iterator[tuple[Pass, Program]]:
-    """Passes rely on those before them; a program that lacks what they leave is the user's mistake, named as such."""
-    stages = pipeline.stages(program, steps, verify=verify)
-    for step in steps:
-        try:
-            yield next(stages)
-        except SpyreError:
-            raise
-        except Exception as error:
-            raise InvalidArgument(
-                f"{name_of(step)} cannot work on program {program.name!r}: {error or type(error).__name__}; run the passes "
-                "that come before it in --list first, and see with --verify what is wrong with the program"
-            ) from error
-
-
-def _pass(text: str, parser: argparse.ArgumentParser) -> Pass:
-    """A pass by its name, with its options."""
-    name, _, given = text.partition(":")
-    known = {name_of(step): step for step in pipeline.passes()}
-    if name not in known:
-        parser.error(f"there is no pass {name!r}; known are {', '.join(known)}")
-    step = known[name]
-    defaults = _options(step)
-    for pair in filter(None, given.split(",")):
-        option, equals, value = pair.partition("=")
-        if not equals or option not in defaults:
-            parser.error(
-                f"{text!r}: {name} takes {', '.join(f'{o}=...' for o in defaults) or 'no options'}, not {pair!r}"
-            )
-        try:
-            wanted = _TRUTHS[value.lower()] if isinstance(defaults[option], bool) else int(value)
-        except (KeyError, ValueError):
-            parser.error(f"{text!r}: {option} is {type(defaults[option]).__name__}, which {value!r} is not")
-        step = replace(step, **{option: wanted})  # type: ignore[type-var]
-    return step
-
-
-def _options(step: Pass) -> dict[str, Any]:
-    return {field.name: getattr(step, field.name) for field in fields(step)} if is_dataclass(step) else {}
-
-
-def as_record(step: Pass) -> dict[str, Any]:
-    return {"pass": name_of(step), "purpose": purpose_of(step), "options": _options(step)}
-
-
-def listing() -> Iterator[str]:
-    for step in pipeline.passes():
-        options = ", ".join(f"{name}={value}" for name, value in _options(step).items())
-        yield f"{name_of(step)}{f' ({options})' if options else ''}"
-        yield f"    {purpose_of(step)}"
-
-
-def _read(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read()
-    try:
-        return Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"cannot read {file} as IR text: {error}") from None
-
-
-def _write(out: Path, text: str) -> None:
-    try:
-        out.write_text(text)
-    except OSError as error:
-        raise InvalidArgument(f"cannot write {out}: {error}") from None
+    return run(options, parser)
