@@ -22,6 +22,7 @@ from torch_spyre.inductor import specialised
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
+from torch_spyre.inductor.parameters import retile, wishes
 from torch_spyre.inductor.reach import stays_inside
 from torch_spyre.inductor.report import report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
@@ -30,13 +31,24 @@ from torch_spyre.inductor.watching import Watch, debugging
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, planned_machine
 
-_counts = {"compiled": 0, "found": 0}
+_counts = {"compiled": 0, "found": 0, "retiled": 0}
 
 
 def specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
 ) -> CallPlan:
     """Called by the C++ half when no launch of the graph had such inputs before."""
+    plan = _find_or_compile(key, text, inputs, symbols, offset_classes)
+    retiled = retile(plan.wishes, inputs)
+    if retiled:
+        _counts["retiled"] += retiled
+        plan = _find_or_compile(key, text, inputs, symbols, offset_classes)
+    return plan.load()
+
+
+def _find_or_compile(
+    key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
+) -> Specialised:
     kept = TextCache.of(settings_in_force(), "graph")
     request = _request(key, inputs, symbols, offset_classes)
     found = None if debugging() else kept.find(request)
@@ -51,7 +63,7 @@ def specialise(
         _counts["found"] += 1
         watch.specialisation.found_on_disk = True
     report_specialisation(key, graph, watch.specialisation)
-    return plan.load()
+    return plan
 
 
 def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], offset_classes: Sequence[int]) -> str:
@@ -67,7 +79,7 @@ def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:
 
 
 def counts() -> dict[str, int]:
-    """Graphs specialised in this process: compiled here, and found on disk."""
+    """Graphs specialised in this process: compiled here, and found on disk; and parameters re-tiled for them."""
     return dict(_counts)
 
 
@@ -106,6 +118,7 @@ def compile_graph(
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))
             if not stays_inside(program, name, tensor)
         ),
+        wishes=wishes(lowered, names),
     )
 
 

@@ -15,13 +15,17 @@ from openspyre.program.text import parse_program, print_program
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from torch_spyre.inductor.parameters import Wish
 from torch_spyre.ops.calls import dtype_name
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Specialised:
-    """The program, and how the launch's tensors meet it (as in CallPlan). `program` None: there is nothing to compute."""
+    """The program, and how the launch's tensors meet it (as in CallPlan). `program` None: there is nothing to compute.
+
+    `wishes`: how inputs should lie so that the program would not move them first.
+    """
 
     program: Program | None
     symbols: tuple[int, ...]
@@ -29,6 +33,7 @@ class Specialised:
     results: tuple[ResultPlan, ...]
     constants: tuple[int, ...]
     fixed: tuple[int, ...]
+    wishes: tuple[Wish, ...] = ()
 
     def load(self) -> CallPlan:
         """On the card, as the C++ cache keeps it."""
@@ -51,6 +56,7 @@ def to_text(plan: Specialised) -> str:
         "results": [_result_fields(result) for result in plan.results],
         "constants": plan.constants,
         "fixed": plan.fixed,
+        "wishes": [[place, _layout_fields(layout)] for place, layout in plan.wishes],
     }
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
 
@@ -67,20 +73,19 @@ def from_text(text: str) -> Specialised | None:
             tuple(_result(fields) for fields in head["results"]),
             tuple(map(int, head["constants"])),
             tuple(map(int, head["fixed"])),
+            tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, InvalidProgram, SpyreError):
         return None
 
 
 def _result_fields(result: ResultPlan) -> list[Any]:
-    layout = result.layout
-    return [
-        result.argument,
-        dtype_name(result.dtype),
-        result.size,
-        result.stride,
-        layout and [layout.device_size, layout.stride_map, layout.device_dtype.name, layout.element_arrangement.name],
-    ]
+    layout = result.layout and _layout_fields(result.layout)
+    return [result.argument, dtype_name(result.dtype), result.size, result.stride, layout]
+
+
+def _layout_fields(layout: SpyreTensorLayout) -> list[Any]:
+    return [layout.device_size, layout.stride_map, layout.device_dtype.name, layout.element_arrangement.name]
 
 
 def _result(fields: list[Any]) -> ResultPlan:

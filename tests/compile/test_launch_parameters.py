@@ -1,0 +1,110 @@
+"""Parameters of compiled graphs: re-tiled once where every reader wants it, left alone where a user or another reader does not."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from openspyre.spec.layout import SpyreTensorLayout
+from torch_spyre.inductor import launch, specialise
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.compiler.reset()
+    launch.clear()
+
+
+class Weight(nn.Module):
+    """A parameter and what is computed with it."""
+
+    def __init__(self, size, compute):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(size))
+        self.compute = compute
+
+    def forward(self, *inputs):
+        return self.compute(self.weight, *inputs)
+
+
+def turned(weight, order):
+    return SpyreTensorLayout(list(weight.shape), list(weight.stride()), weight.dtype, order)
+
+
+def retiled(model, *inputs):
+    """Parameters that a compiled call re-tiled; its result is checked, and so is the call after it."""
+    with torch.no_grad():
+        expected = model(*inputs)
+        card = model.to("spyre")
+        compiled = torch.compile(card, dynamic=False)
+        before = specialise.counts()["retiled"]
+        on_card = [x.to("spyre") for x in inputs]
+        for _ in range(2):
+            torch.testing.assert_close(compiled(*on_card).cpu(), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(card(*on_card).cpu(), expected, rtol=1e-4, atol=1e-4)
+    return specialise.counts()["retiled"] - before
+
+
+@pytest.mark.parametrize(
+    ("size", "compute", "order"),
+    [((192, 70), lambda w, x: F.linear(x, w), [1, 0]), ((3, 192, 70), lambda w, x: x @ w.transpose(1, 2), [0, 2, 1])],
+)
+def test_a_weight_that_is_read_turned_is_turned_once(size, compute, order):
+    model = Weight(size, compute)
+    x = torch.randn(*size[:-2], 5, 70)
+    assert retiled(model, x) == 1
+    assert model.weight.device_tensor_layout() == turned(model.weight, order)
+    assert isinstance(model.weight, nn.Parameter)
+
+
+def test_a_weight_that_is_read_as_it_lies_stays():
+    assert retiled(Weight((70, 192), lambda w, x: torch.addmm(x[0, 0], x, w)), torch.randn(5, 70)) == 0
+    assert retiled(Weight((3, 70, 192), lambda w, x: torch.bmm(x, w)), torch.randn(3, 5, 70)) == 0
+    assert retiled(nn.Linear(70, 192), torch.randn(5, 70)) == 0  # module.to has turned it
+
+
+def test_a_weight_that_is_also_looked_up_stays():
+    def tied(weight, index):
+        return F.linear(F.embedding(index, weight), weight)
+
+    assert retiled(Weight((300, 64), tied), torch.arange(7)) == 0
+
+
+def test_a_layout_of_the_users_stays():
+    model = Weight((2, 192, 70), lambda w, x: x @ w.transpose(1, 2))
+    x = torch.randn(2, 5, 70)
+    expected = model(x).detach()
+    model.to("spyre")
+    chosen = turned(model.weight, [1, 0, 2])
+    model.weight.data = model.weight.detach().cpu().to("spyre", device_layout=chosen)
+    with torch.no_grad():
+        result = torch.compile(model, dynamic=False)(x.to("spyre"))
+    assert model.weight.device_tensor_layout() == chosen
+    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_that_are_no_parameters_stay():
+    w, x = torch.randn(192, 70), torch.randn(5, 70)
+    card = w.to("spyre")
+    before = specialise.counts()["retiled"]
+    result = torch.compile(lambda x, w: F.linear(x, w), dynamic=False)(x.to("spyre"), card)
+    assert specialise.counts()["retiled"] == before
+    torch.testing.assert_close(result.cpu(), F.linear(x, w), rtol=1e-4, atol=1e-4)
+
+
+def test_training_turns_a_weight_at_most_once():
+    model = Weight((192, 70), lambda w, x: F.linear(x, w))
+    x = torch.randn(5, 70)
+    model(x).sum().backward()
+    expected = model.weight.grad.clone()
+    model.weight.grad = None
+    model.to("spyre")
+    compiled = torch.compile(model, dynamic=False)
+    before = specialise.counts()["retiled"]
+    for _ in range(3):
+        model.weight.grad = None
+        compiled(x.to("spyre")).sum().backward()
+        torch.testing.assert_close(model.weight.grad.cpu(), expected, rtol=1e-4, atol=1e-4)
+    assert specialise.counts()["retiled"] - before == 1
