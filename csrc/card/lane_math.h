@@ -68,6 +68,16 @@ LANE uint32_t lane_to_sen169(uint32_t bits) {
   return ((clamped >> 14) - (96u << 9)) | sign;
 }
 
+// What a store to SEN169 and a load give, in 32 bits all the way: twice the speed of going through the code.
+LANE uint32_t rounded_to_sen169(uint32_t bits) {
+  constexpr int32_t kInfinity = 0x7F800000, kFlushed = (96 << 23) + 0x4000, kNinf = (159 << 23) | (511 << 14);
+  const auto magnitude = static_cast<int32_t>(bits & 0x7FFFFFFFu);
+  const int32_t raised = (magnitude < kInfinity ? magnitude : kInfinity) + 0x2000;
+  const int32_t finite = raised < kFlushed ? 0 : raised & ~0x3FFF;
+  const uint32_t sign = magnitude > kInfinity ? 0u : bits & 0x80000000u;
+  return static_cast<uint32_t>(raised < kNinf ? finite : kInfinity) | sign;
+}
+
 // N8: truncate, saturate, NaN gives 0.
 LANE int32_t float_to_int(float x) {
   const bool inside = x > -2147483904.0f && x < 2147483648.0f;

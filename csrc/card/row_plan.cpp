@@ -53,8 +53,14 @@ uint8_t target_name(const RowStage& stage) {
   return static_cast<uint8_t>(stage.kind == RowStage::Kind::Map ? stage.target : kRowScalar + stage.target);
 }
 
-bool check_stage(const RowStage& stage, size_t inputs, const RowTypes& types, const std::string& where,
+// One value for all rows, set before the first: a finish may read it like a row scalar.
+bool is_launch_scalar(const Step& step, uint8_t row) {
+  return row < step.inputs.size() && step.inputs[row].kind == OperandKind::Scalar;
+}
+
+bool check_stage(const Step& step, const RowStage& stage, const RowTypes& types, const std::string& where,
                  std::vector<std::string>& problems) {
+  const size_t inputs = step.inputs.size();
   const size_t before = problems.size();
   const auto require = [&](bool holds, const std::string& otherwise) {
     if (!holds) problems.push_back(where + ": " + otherwise);
@@ -69,7 +75,8 @@ bool check_stage(const RowStage& stage, size_t inputs, const RowTypes& types, co
   require(stage.rows.size() <= kMaxRegisters, "reads more than " + std::to_string(kMaxRegisters) + " registers");
   for (size_t i = 0; i < stage.rows.size(); ++i) {
     require(types.known(stage.rows[i]), "reads " + std::to_string(stage.rows[i]) + ", which nothing has set");
-    require(maps || i == 0 || stage.rows[i] >= kRowScalar, "a finish reads row scalars only");
+    require(maps || i == 0 || stage.rows[i] >= kRowScalar || is_launch_scalar(step, stage.rows[i]),
+            "a finish reads row scalars and the launch's scalars only");
   }
   return problems.size() == before;
 }
@@ -83,7 +90,7 @@ void check_row_stages(const Step& step, std::vector<std::string>& problems) {
   for (size_t i = 0; i < step.stages.size(); ++i) {
     const RowStage& stage = step.stages[i];
     const std::string where = "stage " + std::to_string(i);
-    if (!check_stage(stage, step.inputs.size(), types, where, problems)) return;
+    if (!check_stage(step, stage, types, where, problems)) return;
     const auto results = check_code(stage.code, stage_inputs(stage, types), where, problems);
     if (results.size() != 1) {
       problems.push_back(where + " has " + std::to_string(results.size()) + " results, one is needed");

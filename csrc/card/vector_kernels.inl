@@ -93,7 +93,7 @@ FLOAT(IntToFloat, static_cast<float>(AI))
 INT(FloatToBool, AF != 0.0f)
 INT(IntToBool, AI != 0)
 KERNEL(BoolToFloat, AU != 0 ? 0x3F800000u : 0u)
-KERNEL(RoundSen169, sen169_to_lane(static_cast<uint16_t>(lane_to_sen169(AU))))
+KERNEL(RoundSen169, rounded_to_sen169(AU))
 KERNEL(Copy, AU)
 
 // --- functions ---

@@ -22,30 +22,31 @@ class ProgramCache:
     """A private directory of programs in text form."""
 
     directory: Path
+    fuse: bool = True
 
     @classmethod
     def of(cls, settings: Settings) -> ProgramCache:
-        return cls(make_private_directory(settings.cache_dir) / "programs")
+        return cls(make_private_directory(settings.cache_dir) / "programs", settings.fusion)
 
     def compiled(self, bundle: Bundle) -> Program:
         """The bundle's program, from the cache if it is there, otherwise compiled and kept."""
         key = content_hash(bundle)
         found = self.find(key)
         if found is None:
-            found = compile_bundle(bundle)
+            found = compile_bundle(bundle, fuse=self.fuse)
             self.keep(key, found)
         return found
 
     def find(self, key: str) -> Program | None:
         """A program kept under this text; whoever knows a key before there is a bundle saves making one."""
-        text = self._texts.find(f"{compiler_hash()} {key}")
+        text = self._texts.find(f"{compiler_hash()} fuse={self.fuse} {key}")
         try:
             return parse_program(text) if text is not None else None
         except InvalidProgram:
             return None
 
     def keep(self, key: str, program: Program) -> None:
-        self._texts.keep(f"{compiler_hash()} {key}", print_program(program))
+        self._texts.keep(f"{compiler_hash()} fuse={self.fuse} {key}", print_program(program))
 
     def clear(self) -> int:
         """Removes every entry; how many there were."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from openspyre.artifact.model import Bundle, Description
 from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
+from openspyre.backend.fusion import fused
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step
 from openspyre.spec.errors import InternalError
@@ -26,16 +27,20 @@ _LOWERINGS: dict[Kind, Lowering] = {
 }
 
 
-def compile_bundle(bundle: Bundle) -> Program:
+def compile_bundle(bundle: Bundle, *, fuse: bool = True) -> Program:
     """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them."""
-    symbols = Symbols.of(bundle)
     templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
+
+    def bind(symbols: Symbols) -> tuple[Step, ...]:
+        return tuple(symbols.bind(templates[execution.description], execution) for execution in bundle.executions)
+
+    found = fused(bundle, bind) if fuse else None
     return Program(
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
         scalars=tuple(scalar.name for scalar in bundle.scalars),
-        steps=tuple(symbols.bind(templates[execution.description], execution) for execution in bundle.executions),
-        pool_bytes=bundle.pool_bytes,
+        steps=bind(Symbols.of(bundle)) if found is None else found.steps,
+        pool_bytes=bundle.pool_bytes if found is None else found.pool_bytes,
     )
 
 

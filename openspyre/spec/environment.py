@@ -69,6 +69,9 @@ class Settings:
         choice("baseline", "avx2", "avx512"),
         "widest host instructions the cores may use; results do not depend on it; unset: all the host has",
     )
+    fusion: bool = switch(
+        "OPENSPYRE_FUSION", True, BOOL, "steps of a graph are fused; results do not depend on it, times do"
+    )
     cache_dir: Path = switch(  # noqa: RUF009 (a field, as all of these)
         "OPENSPYRE_CACHE_DIR", _default_cache_dir, PATH, "directory of compiled programs, private to its user"
     )

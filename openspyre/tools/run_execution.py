@@ -21,7 +21,7 @@ def execute(
             "OPENSPYRE_CARD=null computes nothing, so there is nothing to write: unset it to run a bundle"
         )
     program = ProgramCache.of(settings).compiled(bundle)
-    placed = {buffer.name: _place(buffer, arrays.get(buffer.name)) for buffer in bundle.arguments}
+    placed = {buffer.name: place(buffer, arrays.get(buffer.name)) for buffer in bundle.arguments}
     loaded = programs.load(program)
     try:
         loaded.run({name: array.buffer for name, array in placed.items()}, scalars, cards.get().index)
@@ -30,7 +30,7 @@ def execute(
     return {b.name: placed[b.name].numpy() for b in bundle.arguments if b.role is not Role.INPUT}
 
 
-def _place(buffer: Buffer, array: NDArray[Any] | None) -> DeviceArray:
+def place(buffer: Buffer, array: NDArray[Any] | None) -> DeviceArray:
     """A tensor of the manifest on the card, with its elements if it is read."""
     layout = buffer.layout
     shape = _card.intern(

@@ -9,6 +9,7 @@ from typing import Protocol
 from openspyre import backend
 from openspyre.artifact.model import Bundle
 from openspyre.card import programs
+from openspyre.card.cards import settings_in_force
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
@@ -31,7 +32,7 @@ def compile_program(ir: Program, watcher: Watcher | None = None) -> tuple[Progra
     start = perf_counter()
     bundle = emit.emit(lowered)
     emitted = perf_counter()
-    program = backend.compile_bundle(bundle)
+    program = backend.compile_bundle(bundle, fuse=settings_in_force().fusion)
     if watcher is not None:
         watcher.saw_bundle(bundle, emitted - start)
         watcher.saw_program(program, perf_counter() - emitted)

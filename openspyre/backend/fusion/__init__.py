@@ -1,0 +1,55 @@
+"""Fusion: steps that hand a value on through memory become one step. No bit of a result changes (contract N3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from openspyre.artifact.model import Bundle, Role
+from openspyre.backend.fusion.driver import Fusion
+from openspyre.backend.fusion.memory import Memory
+from openspyre.backend.fusion.places import placed
+from openspyre.backend.operands import Symbols
+from openspyre.program.model import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The steps of a program after fusion, and how many there were."""
+
+    steps: tuple[Step, ...]
+    pool_bytes: int
+    steps_before: int
+
+
+def fused(bundle: Bundle, bind: Callable[[Symbols], tuple[Step, ...]]) -> Fused | None:
+    """Fuses what `bind` makes of symbols, each temp being one of its own. None: there is nothing to gain."""
+    if len(bundle.executions) < 2 or not _temps_are_apart(bundle):
+        return None
+    arguments = bundle.arguments
+    symbols = {buffer.name: (number, 0) for number, buffer in enumerate((*arguments, *bundle.temps))}
+    steps = bind(Symbols(symbols, {scalar.name: number for number, scalar in enumerate(bundle.scalars)}))
+    roles = {role: frozenset(n for n, b in enumerate(arguments) if b.role is role) for role in Role}
+    kept = Fusion(steps, Memory(len(arguments), roles[Role.UPDATE], roles[Role.OUTPUT])).run()
+    if len(kept) == len(steps):
+        return None
+    sizes = {symbols[buffer.name][0]: buffer.layout.device_bytes for buffer in bundle.temps}
+    return Fused(*placed(kept, len(arguments), sizes), len(steps))
+
+
+def _temps_are_apart(bundle: Bundle) -> bool:
+    """Whether temps that live at the same time share no byte; a bundle made otherwise is executed as it stands."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for when, execution in enumerate(bundle.executions):
+        for place in execution.places:
+            first.setdefault(place.buffer, when)
+            last[place.buffer] = when
+    alive: list[tuple[int, int, int]] = []  # last use, first byte, end
+    for temp in sorted((t for t in bundle.temps if t.name in first), key=lambda t: first[t.name]):
+        begin = temp.place or 0
+        alive = [other for other in alive if other[0] >= first[temp.name]]
+        if any(begin < end and start < begin + temp.layout.device_bytes for _, start, end in alive):
+            return False
+        alive.append((last[temp.name], begin, begin + temp.layout.device_bytes))
+    return True

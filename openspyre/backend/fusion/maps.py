@@ -1,0 +1,178 @@
+"""Rules for maps: into the step that reads their result, or side by side with it in one step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
+from openspyre.backend.fusion.inputs import MAX_OPERANDS, Gathered
+from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
+from openspyre.program.model import Operand, OperandKind, RowStage, Step, StepKind
+from openspyre.spec.ops.expression import Code, Lane
+
+# Cheap enough to be computed by every reader instead of being stored once.
+_CHEAP = ("add", "sub", "mul", "neg", "abs", "int_to_float", "bool_to_float", "float_to_bool", "int_to_bool", "copy")
+_CHEAP_INSTRUCTIONS = 2
+
+
+def is_cheap(step: Step) -> bool:
+    """Reads no more than it stores, and computes next to nothing."""
+    code = code_of(step)
+    moving = [operand for operand in step.inputs if operand.kind is OperandKind.VECTOR]
+    few = len(code.instructions) <= _CHEAP_INSTRUCTIONS and len(moving) <= 1
+    return few and all(instruction.opcode in _CHEAP for instruction in code.instructions)
+
+
+def code_of(step: Step) -> Code:
+    assert step.code is not None, f"step {step.name!r} has no code"
+    return step.code
+
+
+def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | None:
+    """The reader with its input computed instead of loaded; `anywhere`: also where lanes or loops share a value."""
+    found = fit(reader, Reference(False, place), maker, Reference(True, 0))
+    if found is None or (not anywhere and _repeats(found)):
+        return None
+    frame = found.frame
+    link = link_between(found.guest.outputs[0], frame.inputs[place])
+    if link is None or lane_of(maker).store_padding:
+        return None
+    return _into_rows(found, place, link) if reader.kind is StepKind.ROWS else _into_code(found, place, link)
+
+
+def _repeats(found: Fit) -> bool:
+    shared = any(step is None and loop.extent > 1 for step, loop in zip(found.steps, found.frame.loops, strict=True))
+    return shared or (found.one_lane and lane_of(found.frame).extent > 1)
+
+
+def _into_code(found: Fit, place: int, link: Link) -> Step | None:
+    frame, guest = found.frame, found.guest
+    code, first = code_of(frame), code_of(guest)
+    if link is Link.NONE and sees_signs_of_nan(code):
+        return None
+    same = [frame.inputs[place] == operand for operand in frame.inputs]
+    gathered = Gathered()
+    kept = {k: gathered.place(o, code.inputs[k]) for k, o in enumerate(frame.inputs) if not same[k]}
+    carried = gathered.places(map(found.carried, guest.inputs), first.inputs)
+    if not gathered.fits:
+        return None
+    computed = Piece(first, tuple(Source(INPUT, k) for k in carried))
+    sources = tuple(Source(0, 0, link) if same[k] else Source(INPUT, kept[k]) for k in range(len(frame.inputs)))
+    results = tuple(Source(1, k) for k in range(len(code.results)))
+    woven = weave(tuple(gathered.lanes), gathered.grid, (computed, Piece(code, sources)), results)
+    finish = _finish_with(frame, tuple(gathered.operands), gathered.lanes)
+    if woven is None or (frame.finish is not None and finish is None):
+        return None
+    return replace(frame, inputs=tuple(gathered.operands), code=woven, finish=finish)
+
+
+def _finish_with(step: Step, inputs: tuple[Operand, ...], lanes: list[Lane]) -> Code | None:
+    """A reduction's finish, given the scalars among these inputs behind the total and the index."""
+    if step.finish is None:
+        return None
+    scalars = [operand for operand in inputs if operand.kind is OperandKind.SCALAR]
+    known = [operand for operand in step.inputs if operand.kind is OperandKind.SCALAR]
+    kinds = [lane for operand, lane in zip(inputs, lanes, strict=True) if operand.kind is OperandKind.SCALAR]
+    places = (0, 1, *(2 + scalars.index(operand) for operand in known))
+    piece = Piece(step.finish, tuple(Source(INPUT, place) for place in places))
+    registers = (*step.finish.inputs[:2], *kinds)
+    results = tuple(Source(0, k) for k in range(len(step.finish.results)))
+    return weave(registers, (False,) * len(registers), (piece,), results)
+
+
+def _into_rows(found: Fit, place: int, link: Link) -> Step | None:
+    """A first stage makes the row that was loaded."""
+    frame, guest = found.frame, found.guest
+    first = code_of(guest)
+    gathered = Gathered()
+    gone = [frame.inputs[place] == operand for operand in frame.inputs]
+    lanes = [row_lane(operand) for operand in frame.inputs]
+    kept = {k: gathered.place(o, lanes[k]) for k, o in enumerate(frame.inputs) if not gone[k]}
+    carried = gathered.places(map(found.carried, guest.inputs), first.inputs)
+    if not gathered.fits:
+        return None
+    more = len(gathered.operands) - len(frame.inputs)
+    computed = len(gathered.operands) + row_count(frame) - len(frame.inputs)
+    read = list(dict.fromkeys(carried))
+    piece = Piece(first, tuple(Source(INPUT, read.index(k)) for k in carried))
+    grid = tuple(gathered.grid[k] for k in read)
+    woven = weave(tuple(gathered.lanes[k] for k in read), grid, (piece,), (Source(0, 0, link),))
+    if woven is None or not rows_fit(computed + 1, 0):
+        return None
+    if link is Link.NONE and any(sees_signs_of_nan(stage.code) for stage in frame.stages):
+        return None
+    names = {k: computed if gone[k] else kept[k] for k in range(len(frame.inputs))}
+    stages = (
+        RowStage(tuple(read), woven, computed),
+        *(renamed(s, len(frame.inputs), more, names) for s in frame.stages),
+    )
+    results = tuple(_name(r, len(frame.inputs), more, names) for r in frame.row_results)
+    return replace(frame, inputs=tuple(gathered.operands), stages=stages, row_results=results)
+
+
+def row_lane(operand: Operand) -> Lane:
+    if operand.kind is OperandKind.IOTA:
+        return Lane.INT
+    return Lane.FLOAT if operand.dtype == "bool" or "float" in operand.dtype else Lane.INT
+
+
+ROW_SCALAR = 128
+_MAX_ROWS, _MAX_SCALARS = 24, 16
+
+
+def rows_fit(rows: int, scalars: int) -> bool:
+    return rows <= _MAX_ROWS and scalars <= _MAX_SCALARS
+
+
+def row_count(step: Step) -> int:
+    """Row registers in use, inputs among them."""
+    return max([len(step.inputs), *(stage.target + 1 for stage in step.stages if stage.combine is None)])
+
+
+def scalar_count(step: Step) -> int:
+    return max([0, *(stage.target + 1 for stage in step.stages if stage.combine is not None)])
+
+
+def _name(register: int, inputs: int, more: int, names: dict[int, int]) -> int:
+    if register >= ROW_SCALAR:
+        return register
+    return names[register] if register < inputs else register + more
+
+
+def renamed(stage: RowStage, inputs: int, more: int, names: dict[int, int]) -> RowStage:
+    """A stage whose step's inputs are now found under other names, computed rows `more` further."""
+    rows = tuple(_name(row, inputs, more, names) for row in stage.rows)
+    return replace(stage, rows=rows, target=stage.target + (more if stage.combine is None else 0))
+
+
+def merged(reader: Step, place: int, maker: Step, output: int) -> Step | None:
+    """Both maps in the reader's loops; every result of both is stored."""
+    found = fit(reader, Reference(False, place), maker, Reference(True, output))
+    if found is None or not found.exact or lane_of(maker).store_padding:
+        return None
+    frame, guest = found.frame, found.guest
+    code, first = code_of(frame), code_of(guest)
+    stored = [found.carried(operand) for operand in guest.outputs]
+    gathered = Gathered()
+    carried = gathered.places(map(found.carried, guest.inputs), first.inputs)
+    sources = []
+    for operand, lane in zip(frame.inputs, code.inputs, strict=True):
+        source = _from_maker(operand, stored, code) or Source(INPUT, gathered.place(operand, lane))
+        sources.append(source)
+    if not gathered.fits or len(frame.outputs) + len(stored) > MAX_OPERANDS:
+        return None
+    pieces = (Piece(first, tuple(Source(INPUT, k) for k in carried)), Piece(code, tuple(sources)))
+    results = [Source(0, k) for k in range(len(first.results))] + [Source(1, k) for k in range(len(code.results))]
+    woven = weave(tuple(gathered.lanes), gathered.grid, pieces, tuple(results))
+    if woven is None:
+        return None
+    return replace(frame, inputs=tuple(gathered.operands), outputs=(*stored, *frame.outputs), code=woven)
+
+
+def _from_maker(operand: Operand, stored: list[Operand], code: Code) -> Source | None:
+    for k, output in enumerate(stored):
+        if replace(output, dtype=operand.dtype) == operand:
+            link = link_between(output, operand)
+            if link is not None and not (link is Link.NONE and sees_signs_of_nan(code)):
+                return Source(0, k, link)
+    return None

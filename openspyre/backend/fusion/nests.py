@@ -1,0 +1,278 @@
+"""One step's points found in another's loops: where both touch the same elements of a buffer, their indices correspond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from openspyre.backend.fusion.memory import itemsize
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step
+from openspyre.spec.formats import STICK_BYTES
+
+MAX_LOOPS = 10
+_WIDE = 64  # lanes of a block that has 16-bit operands
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """`steps` per loop of the frame: the guest's loop it moves along and by how much; None: the guest stays."""
+
+    frame: Step
+    guest: Step
+    steps: tuple[tuple[int, int] | None, ...]
+    start: tuple[int, ...]  # the guest's indices at the frame's first point
+    one_lane: bool  # the guest has one value for all lanes of the frame
+    exact: bool  # each of the guest's points is met once
+
+    def carried(self, operand: Operand) -> Operand:
+        """An operand of the guest over the frame's loops."""
+        if operand.kind is OperandKind.SCALAR:
+            return replace(operand, strides=(0,) * len(self.steps))
+        offset = operand.offset + sum(at * stride for at, stride in zip(self.start, operand.strides, strict=True))
+        strides = tuple(0 if step is None else operand.strides[step[0]] * step[1] for step in self.steps)
+        moved = replace(operand, offset=offset, strides=strides)
+        if not self.one_lane:
+            return moved
+        kind = OperandKind.IOTA if operand.kind is OperandKind.IOTA else OperandKind.SPLAT
+        return replace(moved, kind=kind, tile_stride=0)
+
+
+def lane_of(step: Step) -> LaneBlock:
+    assert step.lane is not None, f"step {step.name!r} has no lanes"
+    return step.lane
+
+
+def has_tail(step: Step) -> bool:
+    lane = lane_of(step)
+    return lane.extent % lane.lanes != 0
+
+
+def widened(step: Step, lanes: int, leaving: Operand | None = None) -> Step | None:
+    """The same step with two sticks of 32 lanes in a block, so that it goes along with 16-bit operands.
+
+    An odd last stick has no second one that could be loaded with it; an operand that is `leaving` is not loaded.
+    """
+    lane = lane_of(step)
+    if lane.lanes == lanes:
+        return step
+    if lane.extent == 1:
+        operands = [tuple(map(_single, group)) for group in (step.inputs, step.outputs)]
+        return replace(step, lane=replace(lane, lanes=lanes), inputs=operands[0], outputs=operands[1])
+    block = lane.block_loop
+    if (lane.lanes, lanes) != (_WIDE // 2, _WIDE) or block < 0:
+        return None
+    loop = step.loops[block]
+    loaded = [operand for operand in step.inputs if operand.kind is OperandKind.VECTOR and operand != leaving]
+    extent = -(-loop.extent // 2)
+    split = gcd(loop.split, extent)
+    if (loaded and loop.extent % 2) or (loop.reduced and split != loop.split):
+        return None
+    loops = (*step.loops[:block], replace(loop, extent=extent, split=split), *step.loops[block + 1 :])
+    groups = [[_doubled(operand, block) for operand in group] for group in (step.inputs, step.outputs)]
+    inputs, outputs = (tuple(o for o in group if o is not None) for group in groups)
+    if len(inputs) < len(step.inputs) or len(outputs) < len(step.outputs):
+        return None
+    return replace(step, loops=loops, lane=replace(lane, lanes=lanes), inputs=inputs, outputs=outputs)
+
+
+def _single(operand: Operand) -> Operand:
+    """An operand of which lane 0 alone counts."""
+    return replace(operand, kind=OperandKind.SPLAT, tile_stride=0) if operand.kind is OperandKind.VECTOR else operand
+
+
+def _doubled(operand: Operand, block: int) -> Operand | None:
+    stride = operand.strides[block]
+    strides = (*operand.strides[:block], 2 * stride, *operand.strides[block + 1 :])
+    match operand.kind:
+        case OperandKind.VECTOR:
+            return replace(operand, strides=strides, tile_stride=stride)
+        case OperandKind.IOTA:
+            return replace(operand, strides=strides) if stride == operand.tile_stride * _WIDE // 2 else None
+    return replace(operand, strides=strides) if stride == 0 else None
+
+
+def refined(step: Step, place: int, inner: int) -> Step | None:
+    """A loop cut into two, the inner one of `inner` passes."""
+    loop, lane = step.loops[place], lane_of(step)
+    if loop.reduced or len(step.loops) == MAX_LOOPS or (place == lane.block_loop and has_tail(step)):
+        return None
+    outer = loop.extent // inner
+    outer_split = gcd(loop.split, outer)
+    inner_split = gcd(loop.split // outer_split, inner)
+    pair = (Loop(outer, outer_split), Loop(inner, inner_split))
+
+    def cut(operand: Operand) -> Operand:
+        stride = operand.strides[place]
+        return replace(
+            operand, strides=(*operand.strides[:place], stride * inner, stride, *operand.strides[place + 1 :])
+        )
+
+    if place == lane.block_loop:
+        lane = replace(lane, block_loop=-1, extent=lane.lanes)
+    elif lane.block_loop > place:
+        lane = replace(lane, block_loop=lane.block_loop + 1)
+    return replace(
+        step,
+        loops=(*step.loops[:place], *pair, *step.loops[place + 1 :]),
+        lane=lane,
+        inputs=tuple(map(cut, step.inputs)),
+        outputs=tuple(map(cut, step.outputs)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An operand of a step by its place."""
+
+    output: bool
+    place: int
+
+    def of(self, step: Step) -> Operand:
+        return (step.outputs if self.output else step.inputs)[self.place]
+
+
+def fit(frame: Step, there: Reference, guest: Step, here: Reference, *, free: bool = False) -> Fit | None:
+    """The guest in the frame's loops, such that both operands are at the same element; None if they never are.
+
+    With `free`, loops along which neither operand moves correspond by their extents.
+    """
+    lanes = max(lane_of(frame).lanes, lane_of(guest).lanes)
+    wide_frame = widened(frame, lanes, None if there.output else there.of(frame))
+    wide_guest = widened(guest, lanes, None if here.output else here.of(guest))
+    if wide_frame is None or wide_guest is None:
+        return None
+    return _Search(wide_frame, there, wide_guest, here, free).found()
+
+
+class _Search:
+    def __init__(self, frame: Step, there: Reference, guest: Step, here: Reference, free: bool) -> None:
+        self.frame, self.there, self.guest, self.here, self.free = frame, there, guest, here, free
+
+    def found(self) -> Fit | None:
+        one_lane = self._one_lane()
+        start = self._start()
+        if one_lane is None or start is None:
+            return None
+        steps = self._steps(start)
+        if steps is None or not self._within(steps, start):
+            return None
+        return Fit(self.frame, self.guest, steps, start, one_lane, self._is_exact(steps, one_lane))
+
+    def _one_lane(self) -> bool | None:
+        """Whether the guest has one value per point while the frame has lanes; None if lanes do not correspond."""
+        there, here = self.there.of(self.frame), self.here.of(self.guest)
+        lane, guest_lane = lane_of(self.frame), lane_of(self.guest)
+        if OperandKind.VECTOR is there.kind is here.kind:
+            stick = STICK_BYTES // itemsize(there.data_format)
+            return None if lane.lanes > stick and there.tile_stride != here.tile_stride else False
+        if guest_lane.extent == 1 and (there.kind is OperandKind.SPLAT or lane.extent == 1):
+            return True
+        if self.free and OperandKind.SPLAT is there.kind is here.kind:
+            return None if lane.extent != guest_lane.extent else False
+        return None
+
+    def _moving(self) -> list[tuple[int, int]]:
+        """Stride and number of the guest's loops along which its operand moves, longest stride first."""
+        strides = self.here.of(self.guest).strides
+        found = [(strides[k], k) for k, loop in enumerate(self.guest.loops) if loop.extent > 1 and strides[k]]
+        return sorted(found, reverse=True)
+
+    def _start(self) -> tuple[int, ...] | None:
+        here, moving = self.here.of(self.guest), self._moving()
+        if any(stride < 0 for stride, _ in moving):
+            return None
+        fixed = [k for k, loop in enumerate(self.guest.loops) if loop.extent > 1 and not here.strides[k]]
+        if fixed and not self.free:
+            return None
+        start, left = [0] * len(self.guest.loops), self.there.of(self.frame).offset - here.offset
+        for stride, k in moving:
+            start[k] = min(max(left, 0) // stride, self.guest.loops[k].extent - 1)
+            left -= start[k] * stride
+        return tuple(start) if left == 0 else None
+
+    def _steps(self, start: tuple[int, ...]) -> tuple[tuple[int, int] | None, ...] | None:
+        """Frame loops are cut where they run over several of the guest's."""
+        steps: list[tuple[int, int] | None] = []
+        unmoved = [
+            k for k, loop in enumerate(self.guest.loops) if loop.extent > 1 and not self.here.of(self.guest).strides[k]
+        ]
+        while len(steps) < len(self.frame.loops):
+            place = len(steps)
+            loop, stride = self.frame.loops[place], self.there.of(self.frame).strides[place]
+            if loop.extent == 1:
+                steps.append(None)
+            elif stride == 0:
+                steps.append(self._free_step(place, unmoved))
+                if self.free and steps[-1] is None:
+                    return None
+            else:
+                step = self._step(place, start)
+                if step is None:
+                    return None
+                if isinstance(step, Step):
+                    self.frame = step
+                    continue
+                steps.append(step)
+        return None if unmoved else tuple(steps)
+
+    def _free_step(self, place: int, unmoved: list[int]) -> tuple[int, int] | None:
+        if not self.free or not unmoved:
+            return None
+        k = unmoved[0]
+        is_block = place == lane_of(self.frame).block_loop
+        if self.guest.loops[k].extent != self.frame.loops[place].extent or is_block != (
+            k == lane_of(self.guest).block_loop
+        ):
+            return None
+        unmoved.pop(0)
+        return k, 1
+
+    def _step(self, place: int, start: tuple[int, ...]) -> tuple[int, int] | Step | None:
+        loop, stride = self.frame.loops[place], self.there.of(self.frame).strides[place]
+        for other, k in self._moving():
+            if other > stride or stride % other:
+                continue
+            factor, room = stride // other, self.guest.loops[k].extent - start[k]
+            if (loop.extent - 1) * factor < room:
+                return k, factor
+            inner = room // factor
+            if inner > 1 and loop.extent % inner == 0:
+                return refined(self.frame, place, inner)
+        return None
+
+    def _within(self, steps: tuple[tuple[int, int] | None, ...], start: tuple[int, ...]) -> bool:
+        last = list(start)
+        for loop, step in zip(self.frame.loops, steps, strict=True):
+            if step is not None:
+                last[step[0]] += (loop.extent - 1) * step[1]
+        return all(at < loop.extent for at, loop in zip(last, self.guest.loops, strict=True))
+
+    def _is_exact(self, steps: tuple[tuple[int, int] | None, ...], one_lane: bool) -> bool:
+        """As many points on both sides, each loop of the guest counted through, and lanes that end alike."""
+        frame, guest = self.frame, self.guest
+        if any(s is None and loop.extent > 1 for s, loop in zip(steps, frame.loops, strict=True)):
+            return False
+        if prod(loop.extent for loop in frame.loops) != prod(loop.extent for loop in guest.loops):
+            return False
+        for k, loop in enumerate(guest.loops):
+            pieces = sorted((s[1], f.extent) for s, f in zip(steps, frame.loops, strict=True) if s and s[0] == k)
+            reach = 1
+            for factor, extent in pieces:
+                if factor != reach:
+                    return False
+                reach *= extent
+            if reach != loop.extent:
+                return False
+        return self._lanes_end_alike(steps, one_lane)
+
+    def _lanes_end_alike(self, steps: tuple[tuple[int, int] | None, ...], one_lane: bool) -> bool:
+        lane, other = lane_of(self.frame), lane_of(self.guest)
+        if one_lane:
+            return lane.extent == 1
+        if not has_tail(self.frame) and not has_tail(self.guest):
+            return True
+        if lane.extent != other.extent:
+            return False
+        if lane.extent < lane.lanes:
+            return True
+        return lane.block_loop >= 0 and steps[lane.block_loop] == (other.block_loop, 1)

@@ -1,0 +1,264 @@
+"""Rules for rows: reductions, and what is computed from their totals over the same rows, become stages of one step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
+from openspyre.backend.fusion.inputs import MAX_OPERANDS, Gathered
+from openspyre.backend.fusion.maps import ROW_SCALAR, code_of, renamed, row_count, row_lane, rows_fit, scalar_count
+from openspyre.backend.fusion.memory import in_memory
+from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
+from openspyre.program.model import Combine, Operand, OperandKind, RowStage, Step, StepKind
+from openspyre.spec.ops.expression import Code, Lane
+
+_FOLDS = (Combine.SUM, Combine.PROD, Combine.MAX, Combine.MIN)
+_LONGEST_ROW = 1 << 16  # lanes; rows are kept in 32 bits while they are worked on
+_MAX_CONSTANTS = 64
+
+
+def as_rows(step: Step) -> Step | None:
+    """The same step in stages; None where rows cannot do what it does."""
+    match step.kind:
+        case StepKind.ROWS:
+            return step
+        case StepKind.MAP:
+            return _map_in_stages(step)
+        case StepKind.REDUCE:
+            return _reduction_in_stages(step)
+    return None
+
+
+def _map_in_stages(step: Step) -> Step | None:
+    """A stage per result; an input that is returned as it is gets a copy."""
+    inputs, stages = len(step.inputs), []
+    code = code_of(step)
+    rows = tuple(range(inputs))
+    for number in range(len(step.outputs)):
+        piece = Piece(code, tuple(Source(INPUT, k) for k in rows))
+        part = weave(code.inputs, (False,) * inputs, (piece,), (Source(0, number),))
+        if part is None:
+            return None
+        stages.append(_stage(inputs, part, inputs + number))
+    results = tuple(range(inputs, inputs + len(stages)))
+    return replace(step, kind=StepKind.ROWS, code=None, stages=tuple(stages), row_results=results)
+
+
+def _stage(inputs: int, code: Code, target: int) -> RowStage:
+    """A map that takes none but the rows its code reads."""
+    read = {source for instruction in code.instructions for source in instruction.sources} | set(code.results)
+    rows = tuple(k for k in range(inputs) if k in read)
+    lanes = tuple(code.inputs[k] for k in rows)
+    sources = tuple(Source(INPUT, rows.index(k) if k in read else 0) for k in range(inputs))
+    smaller = weave(lanes, (False,) * len(lanes), (Piece(code, sources),), (Source(0, 0),))
+    return RowStage(tuple(range(inputs)), code, target) if smaller is None else RowStage(rows, smaller, target)
+
+
+def _reduction_in_stages(step: Step) -> Step | None:
+    unsplit = all(loop.split == 1 for loop in step.loops if loop.reduced)
+    if step.combine not in _FOLDS or not unsplit or len(step.outputs) != 1 or step.finish is None:
+        return None
+    code, inputs, stages = code_of(step), len(step.inputs), []
+    row = code.results[0]
+    if code.instructions or row >= inputs:
+        row = inputs
+        stages.append(_stage(inputs, code, row))
+    scalars = tuple(k for k, operand in enumerate(step.inputs) if operand.kind is OperandKind.SCALAR)
+    # The finish of a reduction also gets an index, which folds of these kinds do not use.
+    sources = (Source(INPUT, 0), Source(INPUT, 0), *(Source(INPUT, 1 + k) for k in range(len(scalars))))
+    lanes = (step.finish.inputs[0], *step.finish.inputs[2:])
+    finish = weave(lanes, (False,) * len(lanes), (Piece(step.finish, sources),), (Source(0, 0),))
+    if finish is None:
+        return None
+    fold = RowStage((row, *scalars), finish, 0, step.combine)
+    results = (ROW_SCALAR,)
+    made = replace(step, kind=StepKind.ROWS, code=None, finish=None, combine=None, row_results=results)
+    return replace(made, stages=(*stages, fold))
+
+
+def appended(maker: Step, output: int, reader: Step, place: int) -> Step | None:
+    """The reader's stages behind the maker's, over the maker's rows; the results of both are stored."""
+    frame, guest = as_rows(maker), as_rows(reader)
+    if frame is None or guest is None or lane_of(maker).store_padding or lane_of(reader).store_padding:
+        return None
+    if _row_lanes(frame) > _LONGEST_ROW:
+        return None
+    per_row = frame.row_results[output] >= ROW_SCALAR
+    found = fit(frame, Reference(True, output), guest, Reference(False, place), free=per_row)
+    if found is None or not found.exact or not _same_rows(found, reader.kind is StepKind.MAP):
+        return None
+    return _Joined(found).step()
+
+
+def _row_lanes(step: Step) -> int:
+    lanes = lane_of(step).lanes if lane_of(step).reduced else 1
+    return lanes * prod(loop.extent for loop in step.loops if loop.reduced)
+
+
+def _same_rows(found: Fit, is_map: bool) -> bool:
+    """Whether the guest folds along the frame's rows, in the same order; a map folds nothing."""
+    frame, guest = found.frame, found.guest
+    if is_map:
+        return True
+    if lane_of(frame).reduced != lane_of(guest).reduced:
+        return False
+    matched = [(loop, step) for loop, step in zip(frame.loops, found.steps, strict=True) if step is not None]
+    if any(loop.reduced != guest.loops[step[0]].reduced for loop, step in matched):
+        return False
+    along = [step for loop, step in matched if loop.reduced]
+    return all(factor == 1 for _, factor in along) and along == sorted(along)
+
+
+class _Joined:
+    """The guest's registers renamed: to the frame's where they are its results, to new ones otherwise."""
+
+    def __init__(self, found: Fit) -> None:
+        self.frame, self.guest = found.frame, found.guest
+        self.outputs = [found.carried(operand) for operand in self.guest.outputs]
+        self.gathered = Gathered()
+        self.kept = [self.gathered.place(o, row_lane(o)) for o in self.frame.inputs]
+        self.linked: dict[int, Link] = {}  # the frame's results that the guest reads
+        self.sources: list[int | None] = []  # of each guest input: the frame's output, None for a new input
+        self.new: dict[int, int] = {}
+        for number, operand in enumerate(self.guest.inputs):
+            carried = found.carried(operand)
+            source = self._result_read(carried)
+            self.sources.append(source)
+            if source is None:
+                self.new[number] = self.gathered.place(carried, row_lane(carried))
+
+    def _result_read(self, operand: Operand) -> int | None:
+        for number, output in enumerate(self.frame.outputs):
+            link = link_between(output, operand)
+            if link is not None and replace(output, dtype=operand.dtype) == operand:
+                self.linked[number] = link
+                return number
+        return None
+
+    def step(self) -> Step | None:
+        frame, guest, inputs = self.frame, self.guest, len(self.gathered.operands)
+        sees_signs = any(sees_signs_of_nan(stage.code) for stage in guest.stages)
+        if Link.TRUTH in self.linked.values() or (Link.NONE in self.linked.values() and sees_signs):
+            return None
+        stages = self._rounded_stages()
+        if stages is None or len(frame.outputs) + len(self.outputs) > MAX_OPERANDS or not self.gathered.fits:
+            return None
+        more = inputs - len(frame.inputs)
+        names = dict(enumerate(self.kept))
+        first = tuple(renamed(stage, len(frame.inputs), more, names) for stage in stages)
+        results = tuple(r if r >= ROW_SCALAR else r + more for r in frame.row_results)
+        given = {k: self.new[k] if s is None else results[s] for k, s in enumerate(self.sources)}
+        base, scalars = row_count(frame) + more - len(guest.inputs), scalar_count(frame)
+        second = tuple(self._behind(stage, given, base, scalars) for stage in guest.stages)
+        total = row_count(frame) + more + row_count(guest) - len(guest.inputs)
+        constants = sum(len(stage.code.constants) for stage in (*first, *second))
+        if not rows_fit(total, scalars + scalar_count(guest)) or constants > _MAX_CONSTANTS:
+            return None
+        behind = tuple(r + scalars if r >= ROW_SCALAR else r + base for r in guest.row_results)
+        if any(row >= ROW_SCALAR for stage in second if stage.combine is not None for row in stage.rows[:1]):
+            return None
+        return replace(
+            frame,
+            name=guest.name,
+            inputs=tuple(self.gathered.operands),
+            outputs=(*frame.outputs, *self.outputs),
+            stages=(*first, *second),
+            row_results=(*results, *behind),
+        )
+
+    def _behind(self, stage: RowStage, given: dict[int, int], base: int, scalars: int) -> RowStage:
+        def name(row: int) -> int:
+            if row >= ROW_SCALAR:
+                return row + scalars
+            return given[row] if row in given else row + base
+
+        target = stage.target + (base if stage.combine is None else scalars)
+        return replace(stage, rows=tuple(name(row) for row in stage.rows), target=target)
+
+    def _rounded_stages(self) -> list[RowStage] | None:
+        """The frame's stages, what the guest reads of them rounded as its store would have done."""
+        stages = list(self.frame.stages)
+        for output, link in self.linked.items():
+            if link is Link.NONE:
+                continue
+            name = self.frame.row_results[output]
+            at = max(k for k, stage in enumerate(stages) if _target(stage) == name)
+            code = stages[at].code
+            if _is_rounded(code):
+                continue
+            if any(name in stage.rows for stage in stages):
+                return None
+            piece = Piece(code, tuple(Source(INPUT, k) for k in range(len(code.inputs))))
+            rounded = weave(code.inputs, (False,) * len(code.inputs), (piece,), (Source(0, 0, link),))
+            if rounded is None:
+                return None
+            stages[at] = replace(stages[at], code=rounded)
+        return stages
+
+
+def _is_rounded(code: Code) -> bool:
+    made = [i.opcode for i in code.instructions if i.target == code.results[0]]
+    return made[-1:] == ["round_sen169"]
+
+
+def _target(stage: RowStage) -> int:
+    return stage.target + (0 if stage.combine is None else ROW_SCALAR)
+
+
+def finished_across(maker: Step, there: Step, reader: Step, back: Step) -> Step | None:
+    """The reader's code in the maker's finish, where two relayouts mirror each other and it maps place by place."""
+    if [replace(view, symbol=0) for view in there.views] != [replace(v, symbol=0) for v in reversed(back.views)]:
+        return None
+    if len(reader.outputs) != 1 or not there.views[1].size:
+        return None
+    dense = there.outputs[0].symbol
+    place = next((k for k, o in enumerate(reader.inputs) if in_memory(o) and o.symbol == dense), None)
+    if place is None:
+        return None
+    read, stored, lane = reader.inputs[place], reader.outputs[0], lane_of(reader)
+    shifts = (read.offset - there.outputs[0].offset, stored.offset - back.inputs[0].offset)
+    others = prod(loop.extent for k, loop in enumerate(reader.loops) if k != lane.block_loop)
+    whole = others * lane.extent == prod(there.views[1].size) == prod(there.views[1].buffer_size)
+    if not whole or shifts != (0, 0) or (read.strides, read.tile_stride) != (stored.strides, stored.tile_stride):
+        return None
+    total = maker.outputs[0]
+    link, again = link_between(total, total), link_between(read, read)
+    if link is None or link is not again or link is Link.TRUTH or read.data_format != stored.data_format:
+        return None
+    shift = back.outputs[0].offset - there.inputs[0].offset
+    output = replace(total, symbol=back.outputs[0].symbol, offset=total.offset + shift, dtype=stored.dtype)
+    return finished(replace(maker, outputs=(output,)), link, reader, place)
+
+
+def finished(maker: Step, link: Link, reader: Step, place: int) -> Step | None:
+    """A reduction whose total goes through the reader's code before it is stored; the operands stay the maker's."""
+    finish, code = maker.finish, code_of(reader)
+    others = [operand for k, operand in enumerate(reader.inputs) if k != place]
+    if finish is None or len(maker.outputs) != 1 or any(o.kind is not OperandKind.SCALAR for o in others):
+        return None
+    if link is Link.NONE and sees_signs_of_nan(code):
+        return None
+    still = (0,) * len(maker.loops)
+    inputs = list(maker.inputs)
+    lanes: list[Lane] = [*code_of(maker).inputs]
+    for operand, lane in zip(reader.inputs, code.inputs, strict=True):
+        if operand.kind is OperandKind.SCALAR and replace(operand, strides=still) not in inputs:
+            inputs.append(replace(operand, strides=still))
+            lanes.append(lane)
+    scalars = [(o, lane) for o, lane in zip(inputs, lanes, strict=True) if o.kind is OperandKind.SCALAR]
+    order = [operand for operand, _ in scalars]
+    registers = (*finish.inputs[:2], *(lane for _, lane in scalars))
+    known = [operand for operand in maker.inputs if operand.kind is OperandKind.SCALAR]
+    first = Piece(finish, tuple(Source(INPUT, k) for k in (0, 1, *(2 + order.index(o) for o in known))))
+    given = tuple(
+        Source(0, 0, link) if k == place else Source(INPUT, 2 + order.index(replace(o, strides=still)))
+        for k, o in enumerate(reader.inputs)
+    )
+    woven = weave(registers, (False,) * len(registers), (first, Piece(code, given)), (Source(1, 0),))
+    body = code_of(maker)
+    piece = Piece(body, tuple(Source(INPUT, k) for k in range(len(body.inputs))))
+    grown = weave(tuple(lanes), (False,) * len(lanes), (piece,), (Source(0, 0),))
+    if woven is None or grown is None or len(inputs) > MAX_OPERANDS:
+        return None
+    return replace(maker, name=reader.name, inputs=tuple(inputs), code=grown, finish=woven)

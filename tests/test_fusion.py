@@ -1,0 +1,219 @@
+"""Fusion changes no bit: graphs and eager calls are compiled with and without it, and run on the same numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from openspyre import backend
+from openspyre.artifact.model import Bundle, Role
+from openspyre.card import programs, to_card
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind
+from openspyre.spec.encodings import sen169_decode
+from openspyre.spec.ops.expression import Code, Instruction, Lane
+from openspyre.tools.run_execution import place
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
+
+
+@dataclass
+class Seen:
+    """Every bundle that was compiled, and the numbers its launches were given."""
+
+    bundles: list[Bundle]
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    torch.compiler.reset()
+    found = Seen([])
+    compile_bundle = backend.compile_bundle
+
+    def watched(bundle, **options):
+        found.bundles.append(bundle)
+        return compile_bundle(bundle, **options)
+
+    monkeypatch.setattr(backend, "compile_bundle", watched)
+    return found
+
+
+def numbers(buffer, seed: int) -> np.ndarray:
+    """Values of all sizes, with what formats round, flush, saturate and merge among them."""
+    random = np.random.default_rng(seed)
+    if buffer.dtype == "bool":
+        return random.random(buffer.size) < 0.5
+    if "int" in buffer.dtype:
+        return random.integers(0, 7, buffer.size).astype(buffer.dtype)
+    values = random.standard_normal(buffer.size) * np.exp(random.standard_normal(buffer.size))
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-9, -1e-9, 3e9, 65504.0, 1.0009765625])
+    chosen = random.random(buffer.size) < 0.02
+    values[chosen] = random.choice(special, chosen.sum())
+    if buffer.dtype == "bfloat16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    with np.errstate(over="ignore"):
+        return values.astype(buffer.dtype)
+
+
+def results(bundle: Bundle, program: Program, seed: int) -> dict[str, np.ndarray]:
+    """Whole buffers as they lie on the card; their elements, that is, for padding is nobody's."""
+    random = np.random.default_rng(seed)
+    placed = {
+        buffer.name: place(buffer, None if buffer.role is Role.OUTPUT else numbers(buffer, seed + number))
+        for number, buffer in enumerate(bundle.arguments)
+    }
+    scalars = {s.name: 3 if "int" in s.dtype else float(random.integers(1, 5)) / 4 for s in bundle.scalars}
+    loaded = programs.load(program)
+    loaded.run({name: array.buffer for name, array in placed.items()}, scalars)
+    loaded.unload()
+    changed = [buffer.name for buffer in bundle.arguments if buffer.role is not Role.INPUT]
+    return {name: placed[name].numpy() for name in changed}
+
+
+def steps_with_equal_bits(bundle: Bundle) -> tuple[int, int]:
+    plain, fused = backend.lowering.compile_bundle(bundle, fuse=False), backend.lowering.compile_bundle(bundle)
+    for seed in (1, 2):
+        expected, found = results(bundle, plain, seed), results(bundle, fused, seed)
+        for name, array in expected.items():
+            bits = f"uint{8 * array.itemsize}"
+            np.testing.assert_array_equal(found[name].view(bits), array.view(bits), err_msg=f"{bundle.name}: {name}")
+    return len(plain.steps), len(fused.steps)
+
+
+def rms_norm(x, w):
+    h = x.float()
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return w * h.to(x.dtype)
+
+
+def rotary(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+def softmax_written_out(x, mask):
+    scores = x * 0.125 + mask
+    scores = scores - scores.amax(-1, keepdim=True)
+    weights = scores.exp()
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def layer_norm_written_out(x, w):
+    mean = x.mean(-1, keepdim=True)
+    centred = x - mean
+    return centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * w
+
+
+def several_results(x, y):
+    a = x + y
+    b = torch.relu(a)
+    return a, b * y, (b * 2).sum(0), a.to(torch.float32)
+
+
+def truths(x, y):
+    chosen = (x > y) & (x < 2)
+    return torch.where(chosen, x * 2, y).masked_fill(~chosen, -1), chosen
+
+
+def signs_of_nan(x, y):
+    return torch.signbit((x / y).float() - y.float())
+
+
+def in_place(x, y):
+    x.mul_(2).add_(y)
+    return x.transpose(0, 1) + y.transpose(0, 1)
+
+
+def views(x, y):
+    a = torch.exp(x * 0.1)
+    return a.view(8, -1, 64) * y.view(8, -1, 64)[:, :, :1], a[1:5] + y[2:6], a.flatten() * 2
+
+
+half, full = torch.float16, torch.float32
+GRAPHS = [
+    (rms_norm, [((4, 48, 256), half), ((256,), half)], 11),
+    (rms_norm, [((7, 200), half), ((200,), half)], 11),
+    (rotary, [((2, 4, 48, 128), half), ((48, 128), half), ((48, 128), half)], 2),
+    (softmax_written_out, [((6, 40, 192), half), ((40, 192), half)], 4),
+    (layer_norm_written_out, [((40, 192), half), ((192,), half)], 2),
+    (lambda x, y: F.silu(x) * y, [((40, 640), half)] * 2, 1),
+    (lambda x, y: F.gelu(x @ y) * 2, [((40, 128), half), ((128, 192), half)], 1),
+    (lambda x, y: F.softmax(x * 0.125 + y, -1) * 2, [((6, 40, 100), half), ((40, 100), half)], 2),
+    (several_results, [((40, 320), half)] * 2, 2),
+    (several_results, [((40, 320), full)] * 2, 2),
+    (truths, [((40, 100), half)] * 2, 2),
+    (signs_of_nan, [((40, 128), half)] * 2, 1),
+    (in_place, [((64, 128), half)] * 2, 1),
+    (views, [((8, 640), half)] * 2, 1),
+    (lambda x, y: (x.float() * 2 + y.to(full)).to(torch.int32) + 3, [((33, 70), half)] * 2, 2),
+    (lambda x, y: (torch.arange(70, device=x.device) * 2 + 1) * x + y.sum(-1, keepdim=True), [((33, 70), full)] * 2, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "saved"), GRAPHS, ids=[f"{n}-{g[0].__name__}" for n, g in enumerate(GRAPHS)]
+)
+def test_a_compiled_graph_has_the_same_bits_in_fewer_steps(seen, function, shapes, saved):
+    inputs = [torch.randn(size).to(dtype).to("spyre") for size, dtype in shapes]
+    torch.compile(function, dynamic=False)(*inputs)
+    counts = [steps_with_equal_bits(bundle) for bundle in seen.bundles]
+    assert counts, "nothing was compiled"
+    before, after = (sum(column) for column in zip(*counts, strict=True))
+    assert before - after >= saved, f"{before} steps became {after}"
+
+
+def test_rounding_in_a_register_is_what_a_store_and_a_load_do():
+    """Every code of the format, the midpoints between codes and their neighbours, all exponents, NaNs with payloads."""
+    codes = sen169_decode(np.arange(1 << 16, dtype=np.uint16)).astype(np.float32)
+    finite = np.unique(codes[np.isfinite(codes)])
+    middles = ((finite[1:].astype(np.float64) + finite[:-1]) / 2).astype(np.float32)
+    near = [np.nextafter(middles, side) for side in (np.float32(-np.inf), np.float32(np.inf))]
+    random = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype=np.uint32).view(np.float32)
+    specials = np.array([0, 1, 0x7F800000, 0x7F800001, 0x7FC00000, 0xFFC12345, 0x007FFFFF], np.uint32)
+    specials = np.concatenate([specials, specials | 0x80000000]).view(np.float32)
+    values = np.concatenate([codes, middles, *near, random, specials])
+    values = np.resize(values, -(-len(values) // 64) * 64)
+
+    def step(name, opcode, source, target):
+        full, half = ("float32", "IEEE_FP32"), ("float16", "SEN169_FP16")
+        kinds = {"x": (0, 32, full), "t": (1, 0, half), "out": (2, 32, full)}
+        places = [
+            Operand(OperandKind.VECTOR, symbol, 0, (64,), tile, *kind)
+            for symbol, tile, kind in (kinds[source], kinds[target])
+        ]
+        code = Code((Lane.FLOAT,), (), (Instruction(opcode, 1, (0,)),), (1,), (Lane.FLOAT,))
+        loops = (Loop(len(values) // 64),)
+        return Step(name, StepKind.MAP, loops, LaneBlock(64, len(values), 0), places[:1], places[1:], code)
+
+    def run(*steps):
+        on_card = {
+            "x": to_card(values),
+            "t": to_card(np.zeros(len(values), np.float16)),
+            "out": to_card(np.zeros(len(values), np.float32)),
+        }
+        loaded = programs.load(Program("rounding", ("x", "t", "out"), (), steps))
+        loaded.run({name: array.buffer for name, array in on_card.items()})
+        loaded.unload()
+        return on_card["out"].numpy().view(np.uint32)
+
+    through_memory = run(step("store", "copy", "x", "t"), step("load", "copy", "t", "out"))
+    np.testing.assert_array_equal(run(step("round", "round_sen169", "x", "out")), through_memory)
+
+
+def test_eager_programs_have_the_same_bits(seen):
+    torch.manual_seed(0)
+    x, y = (torch.randn(9, 130).half().to("spyre") for _ in range(2))
+    for call in (
+        lambda: x.addcmul(x, y, value=0.5),
+        lambda: F.linear(x, y, y[:, 0]),
+        lambda: x.var(-1),
+        lambda: x.t() + y.t()[:, :1],
+        lambda: F.layer_norm(x, (130,)),
+        lambda: F.scaled_dot_product_attention(x[None], y[None], x[None]),
+        lambda: x.clone().mul_(y.t().contiguous().t()),
+    ):
+        call()
+    assert len(seen.bundles) > 5
+    for bundle in seen.bundles:
+        steps_with_equal_bits(bundle)
