@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Memory, Span, Touched, in_memory, input_span, output_span, touched
-from openspyre.backend.fusion.rows import appended, finished_across
+from openspyre.backend.fusion.rows import appended
 from openspyre.program.model import Operand, Step, StepKind
 
 _INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
@@ -24,7 +25,7 @@ class Fusion:
 
     def run(self) -> tuple[Step, ...]:
         self._drop_dead()
-        rules = (self._inline_everywhere, self._finish_across_relayouts, self._append_a_reader)
+        rules = (self._inline_everywhere, self._finish, self._finish_across_relayouts, self._append_a_reader)
         for rule in (*rules, self._inline_everywhere, self._merge_with_a_reader):
             for place in range(len(self.steps)):
                 while (step := self.steps[place]) is not None and rule(place, step):
@@ -85,6 +86,18 @@ class Fusion:
                 if both is not None and self._join(place, reader, both):
                     return True
         return False
+
+    def _finish(self, place: int, maker: Step) -> bool:
+        """The one map that reads a reduction's totals becomes its finish."""
+        if maker.kind is not StepKind.REDUCE or len(maker.outputs) != 1:
+            return False
+        following = self._only_reader(place)
+        step = None if following is None else self.steps[following]
+        if following is None or step is None or step.kind is not StepKind.MAP:
+            return False
+        reading = self._reading(step, output_span(maker, 0))
+        made = None if reading is None else finished_by(maker, step, reading)
+        return made is not None and self._join(place, following, made)
 
     def _finish_across_relayouts(self, place: int, maker: Step) -> bool:
         """Totals lie one to a stick; a map of them is made of dense ones, and put back. The finish needs neither."""

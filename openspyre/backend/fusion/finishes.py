@@ -1,0 +1,89 @@
+"""Rules for finishes: what is computed from a reduction's totals alone is computed before they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
+from openspyre.backend.fusion.inputs import MAX_OPERANDS
+from openspyre.backend.fusion.maps import code_of
+from openspyre.backend.fusion.memory import in_memory
+from openspyre.backend.fusion.nests import Reference, fit, has_tail, lane_of
+from openspyre.program.model import OperandKind, Step
+from openspyre.spec.ops.expression import Lane
+
+
+def finished_by(maker: Step, reader: Step, place: int) -> Step | None:
+    """The reader's code in the maker's finish, where it maps all totals, each by itself."""
+    found = fit(maker, Reference(True, 0), reader, Reference(False, place))
+    if found is None or len(reader.outputs) != 1 or lane_of(reader).store_padding:
+        return None
+    frame, guest = found.frame, found.guest
+    totals = prod(loop.extent for loop in frame.loops if not loop.reduced)
+    if totals != prod(loop.extent for loop in guest.loops) or found.one_lane != lane_of(frame).reduced:
+        return None
+    if not found.one_lane and (has_tail(frame) or has_tail(guest)):
+        return None
+    link = link_between(frame.outputs[0], guest.inputs[place])
+    if link is None or link is Link.TRUTH:
+        return None
+    return _finished(replace(frame, outputs=(found.carried(guest.outputs[0]),)), link, guest, place)
+
+
+def finished_across(maker: Step, there: Step, reader: Step, back: Step) -> Step | None:
+    """The reader's code in the maker's finish, where two relayouts mirror each other and it maps place by place."""
+    if [replace(view, symbol=0) for view in there.views] != [replace(v, symbol=0) for v in reversed(back.views)]:
+        return None
+    if len(reader.outputs) != 1 or not there.views[1].size:
+        return None
+    dense = there.outputs[0].symbol
+    place = next((k for k, o in enumerate(reader.inputs) if in_memory(o) and o.symbol == dense), None)
+    if place is None:
+        return None
+    read, stored, lane = reader.inputs[place], reader.outputs[0], lane_of(reader)
+    shifts = (read.offset - there.outputs[0].offset, stored.offset - back.inputs[0].offset)
+    others = prod(loop.extent for k, loop in enumerate(reader.loops) if k != lane.block_loop)
+    whole = others * lane.extent == prod(there.views[1].size) == prod(there.views[1].buffer_size)
+    if not whole or shifts != (0, 0) or (read.strides, read.tile_stride) != (stored.strides, stored.tile_stride):
+        return None
+    total = maker.outputs[0]
+    link, again = link_between(total, total), link_between(read, read)
+    if link is None or link is not again or link is Link.TRUTH or read.data_format != stored.data_format:
+        return None
+    shift = back.outputs[0].offset - there.inputs[0].offset
+    output = replace(total, symbol=back.outputs[0].symbol, offset=total.offset + shift, dtype=stored.dtype)
+    return _finished(replace(maker, outputs=(output,)), link, reader, place)
+
+
+def _finished(maker: Step, link: Link, reader: Step, place: int) -> Step | None:
+    """A reduction whose total goes through the reader's code before it is stored; the operands stay the maker's."""
+    finish, code = maker.finish, code_of(reader)
+    others = [operand for k, operand in enumerate(reader.inputs) if k != place]
+    if finish is None or len(maker.outputs) != 1 or any(o.kind is not OperandKind.SCALAR for o in others):
+        return None
+    if link is Link.NONE and sees_signs_of_nan(code):
+        return None
+    still = (0,) * len(maker.loops)
+    inputs = list(maker.inputs)
+    lanes: list[Lane] = [*code_of(maker).inputs]
+    for operand, lane in zip(reader.inputs, code.inputs, strict=True):
+        if operand.kind is OperandKind.SCALAR and replace(operand, strides=still) not in inputs:
+            inputs.append(replace(operand, strides=still))
+            lanes.append(lane)
+    scalars = [(o, lane) for o, lane in zip(inputs, lanes, strict=True) if o.kind is OperandKind.SCALAR]
+    order = [operand for operand, _ in scalars]
+    registers = (*finish.inputs[:2], *(lane for _, lane in scalars))
+    known = [operand for operand in maker.inputs if operand.kind is OperandKind.SCALAR]
+    first = Piece(finish, tuple(Source(INPUT, k) for k in (0, 1, *(2 + order.index(o) for o in known))))
+    given = tuple(
+        Source(0, 0, link) if k == place else Source(INPUT, 2 + order.index(replace(o, strides=still)))
+        for k, o in enumerate(reader.inputs)
+    )
+    woven = weave(registers, (False,) * len(registers), (first, Piece(code, given)), (Source(1, 0),))
+    body = code_of(maker)
+    piece = Piece(body, tuple(Source(INPUT, k) for k in range(len(body.inputs))))
+    grown = weave(tuple(lanes), (False,) * len(lanes), (piece,), (Source(0, 0),))
+    if woven is None or grown is None or len(inputs) > MAX_OPERANDS:
+        return None
+    return replace(maker, name=reader.name, inputs=tuple(inputs), code=grown, finish=woven)
