@@ -51,7 +51,7 @@ torch.compile = lambda model, **options: model
 expected = run(reference, *inputs)
 error = max(float((a.cpu() - b).abs().max()) for a, b in zip(on_card, expected))
 from torch_spyre.inductor import report, specialise
-print(json.dumps(dict(specialise.counts(), imported=len(report.compile_report()), error=error)))
+print(json.dumps(dict(specialise.counts(), imported=sum(r.imported for r in report.compile_report()), error=error)))
 """
 
 
