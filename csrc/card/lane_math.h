@@ -68,14 +68,18 @@ LANE uint32_t lane_to_sen169(uint32_t bits) {
   return ((clamped >> 14) - (96u << 9)) | sign;
 }
 
-// What a store to SEN169 and a load give, in 32 bits all the way: twice the speed of going through the code.
+// All bits set where the condition holds: code without branches, which the compiler would turn into chains of blends.
+LANE int32_t mask_where(bool condition) { return -static_cast<int32_t>(condition); }
+
+// What a store to SEN169 and a load give, in 32 bits all the way.
 LANE uint32_t rounded_to_sen169(uint32_t bits) {
   constexpr int32_t kInfinity = 0x7F800000, kFlushed = (96 << 23) + 0x4000, kNinf = (159 << 23) | (511 << 14);
-  const auto magnitude = static_cast<int32_t>(bits & 0x7FFFFFFFu);
-  const int32_t raised = (magnitude < kInfinity ? magnitude : kInfinity) + 0x2000;
-  const int32_t finite = raised < kFlushed ? 0 : raised & ~0x3FFF;
-  const uint32_t sign = magnitude > kInfinity ? 0u : bits & 0x80000000u;
-  return static_cast<uint32_t>(raised < kNinf ? finite : kInfinity) | sign;
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  const auto raised = static_cast<int32_t>(smaller(magnitude, kInfinity) + 0x2000u);
+  const int32_t beyond = mask_where(raised >= kNinf);
+  const int32_t inside = mask_where(raised >= kFlushed) & ~beyond;
+  const auto sign = static_cast<int32_t>(bits & 0x80000000u) & ~mask_where(static_cast<int32_t>(magnitude) > kInfinity);
+  return static_cast<uint32_t>((raised & ~0x3FFF & inside) | (beyond & kInfinity) | sign);
 }
 
 // N8: truncate, saturate, NaN gives 0.
