@@ -199,7 +199,7 @@ constexpr uint8_t kRowScalar = 128;  // 128 + s names row scalar s
 constexpr int kMaxRowScalars = 16;
 struct RowStage {
   enum class Kind : uint8_t { Map, Reduce } kind;
-  std::vector<uint8_t> rows;       // Map: what the code gets as r0, r1, ...; Reduce: the row to fold, then scalars
+  std::vector<uint8_t> rows;  // Map: what the code gets as r0, r1, ...; Reduce: the row to fold, then scalars
   VectorCode code;  // Map; for Reduce the finish: r0 the total, r1 ... row scalars or launch scalars. One result.
   Combine combine = Combine::Sum;  // Sum, Prod, Max or Min
   uint8_t target = 0;              // row register (Map) or number of the row scalar (Reduce)
