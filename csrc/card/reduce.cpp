@@ -327,7 +327,7 @@ class ReduceStep final : public PreparedStep {
   }
 
   static constexpr int64_t kAccumulatorLanes = kMaxChunkBlocks * kFoldLanes;
-  static constexpr int64_t kDirectBytes = 16 << 10;  // read in one call; the next are fetched meanwhile
+  static constexpr int64_t kDirectBytes = 16 << 10;             // read in one call; the next are fetched meanwhile
   static constexpr int64_t kPageBytes = 4096, kPageApart = 16;  // rows whole pages apart: so many streams at once
 
   const Step& step_;

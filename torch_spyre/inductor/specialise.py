@@ -69,7 +69,8 @@ def _find_or_compile(
 def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], offset_classes: Sequence[int]) -> str:
     """All that decides what a specialised graph is, as text."""
     facts = [(_record(t), device_tensor_layout(t), c) for t, c in zip(inputs, offset_classes, strict=True)]
-    return f"{source_hash()} cores={planned_machine().cores} {key} {symbols} {facts}"
+    plan = f"cores={planned_machine().cores} fusion={settings_in_force().fusion}"
+    return f"{source_hash()} {plan} {key} {symbols} {facts}"
 
 
 def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:
