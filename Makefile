@@ -65,8 +65,9 @@ fix: build  ## let the formatters and the linter repair what they can
 bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/results
 	$(BIN)/python -m bench
 
-fuzz: build  ## 10,000 mutated bundles: no crash, no hang, no wrong number
+fuzz: build  ## 10,000 mutated bundles and 2,000 random graphs: no crash, no hang, no wrong number
 	$(BIN)/python -m openspyre.artifact.fuzz --count 10000
+	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q tests/compile/test_random_graphs.py
 
 clean:  ## remove the build tree and the environment
 	rm -rf build $(VENV) bench/results

@@ -6,6 +6,7 @@ import torch
 from torch_spyre.torch_seams import SEAMS, resolve
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while Inductor loads
 @pytest.mark.parametrize("seam", SEAMS, ids=lambda seam: seam.symbol)
 def test_a_seam_is_pinned(seam):
     found = resolve(seam.symbol)

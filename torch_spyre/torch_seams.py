@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.abc
+import importlib.util
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -86,9 +89,23 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch._dynamo.device_interface.DeviceInterface", "Dynamo's questions to a device", "it becomes public"),
     Seam("torch._inductor.ir", "the extern kernel that is a bundle", "Inductor has a public border for backends"),
     Seam(
+        "torch._decomp.decomposition_table", "compositions that eager shares with graphs", "torch offers them in public"
+    ),
+    Seam(
         "torch._inductor.decomposition.decompositions",
         "operators with a row of their own stay whole on spyre",
         "decompositions can be chosen per device",
+    ),
+    Seam(
+        "torch._inductor.fx_passes.joint_graph.UniformValueConstantFolder",
+        "its add_node_replacement reads 16-bit infinities as float32; as float16 the host would read NaN",
+        "it folds on the CPU",
+    ),
+    Seam(
+        "torch._inductor.compile_fx.select_decomp_table",
+        "our backend is registered before the first graph is decomposed; Inductor asks for it only afterwards",
+        "Inductor calls init_backend_registration before decompositions",
+        replaced=True,
     ),
     Seam("torch._inductor.decomposition.fast_random_decomps", "the table made from it", "as above"),
     Seam(
@@ -219,6 +236,54 @@ def install() -> None:
     ):
         wrap(owner, name, _refuse_dlpack)
     _install_empty()
+    after_import("torch._inductor.compile_fx", lambda: _wrap_decompositions(sys.modules["torch._inductor.compile_fx"]))
+
+
+def after_import(name: str, act: Callable[[], None]) -> None:
+    """Call `act` when a module has been imported: now, or whenever that will be."""
+    if name in sys.modules:
+        act()
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, act))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Leaves finding to the others, and acts after the loader."""
+
+    def __init__(self, name: str, act: Callable[[], None]) -> None:
+        self.name, self.act = name, act
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                self.act()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _wrap_decompositions(module: Any) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def select_decomp_table() -> Any:
+            if torch.spyre.is_initialized():
+                from torch_spyre.inductor import backend
+
+                backend.register()
+            return original()
+
+        return select_decomp_table
+
+    # Inductor's caches pickle the function by name, so it must be found where it says it is from.
+    decomposition = sys.modules["torch._inductor.decomposition"]
+    wrap(decomposition, "select_decomp_table", make)
+    module.select_decomp_table = decomposition.select_decomp_table
 
 
 def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:

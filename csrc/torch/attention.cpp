@@ -15,12 +15,12 @@ namespace {
 bool is_plain(const Tensor& tensor) {
   const ScalarType dtype = tensor.scalar_type();
   const bool known = dtype == kHalf || dtype == kBFloat16 || dtype == kFloat;
-  return known && !tensor.is_nested() && tensor.numel() > 0 && (tensor.dim() == 3 || tensor.dim() == 4);
+  return known && !tensor.is_nested() && tensor.sym_numel() > 0 && (tensor.dim() == 3 || tensor.dim() == 4);
 }
 
 bool same_batch(const Tensor& a, const Tensor& b, bool grouped) {
   for (int64_t dim = 0; dim < a.dim() - (grouped ? 3 : 2); ++dim)
-    if (a.size(dim) != b.size(dim)) return false;
+    if (a.sym_size(dim) != b.sym_size(dim)) return false;
   return true;
 }
 
@@ -32,7 +32,7 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
                                                  value.requires_grad() || (masked && mask->requires_grad()));
   // Heads may share keys and values only where the caller says so; other broadcasts are left to torch.
   const bool grouped =
-      enable_gqa && query.dim() == 4 && key.dim() == 4 && key.size(1) > 0 && query.size(1) % key.size(1) == 0;
+      enable_gqa && query.dim() == 4 && key.dim() == 4 && key.sym_size(1) > 0 && query.sym_size(1) % key.sym_size(1) == 0;
   const bool plain = std::all_of(std::begin(operands), std::end(operands), [](auto* t) { return is_plain(*t); }) &&
                      query.dim() == key.dim() && query.dim() == value.dim() && same_batch(query, key, grouped) &&
                      same_batch(key, value, false) && (!masked || (mask->device() == query.device() && !is_causal));

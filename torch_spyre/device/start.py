@@ -20,7 +20,7 @@ _wanted: dict[str, bool] = {}  # what the program asked for before the first use
 
 def configure() -> None:
     """Called by the C++ half when the device is first used."""
-    from torch_spyre.ops import eager, recurrent  # the op table and the compiler: not before somebody computes
+    from torch_spyre.ops import eager  # the op table and the compiler: not before somebody computes
 
     settings = replace(Settings.read(), **_wanted)
     logs.configure(settings)
@@ -29,7 +29,6 @@ def configure() -> None:
     # A rank beyond the visible cards is no error yet: the process may never touch this device.
     _torch.set_default_device(max(settings.local_rank, 0))
     eager.register()
-    recurrent.register()
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
     atexit.register(_rest)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from functools import cache
 from typing import Any
 
 import torch
@@ -35,9 +35,9 @@ class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
         return source_hash()
 
 
-@cache
+@functools.cache
 def register() -> None:
-    """Once per process."""
+    """Once: before the first graph is decomposed."""
     register_interface_for_device(DEVICE_NAME, SpyreInterface)
     register_device_op_overrides(DEVICE_NAME, SpyreOpOverrides())
     register_backend_for_device(

@@ -13,21 +13,28 @@ from time import perf_counter
 import torch
 
 from torch_spyre.inductor.border import OrderedSet
+from torch_spyre.inductor.constants import constant_on_card, move_constants
 from torch_spyre.inductor.expand import add_call
 from torch_spyre.inductor.fx_reader import (
+    ALL_RESULTS,
     Reader,
     fake_tensors,
+    has_no_elements,
+    is_empty,
+    is_number_of_sizes,
     is_on_card,
     is_view,
     mutates,
     origin_of,
+    reads_card_only,
     storage_of,
 )
-from torch_spyre.inductor.graph import Graph, GraphCall
+from torch_spyre.inductor.graph import Graph
 from torch_spyre.inductor.kernel import launch_bundle
 from torch_spyre.inductor.library import keep
 from torch_spyre.inductor.report import GraphReport
-from torch_spyre.inductor.splicing import NotImportable, Splicer
+from torch_spyre.inductor.splicing import NotImportable, Splicer, Unread
+from torch_spyre.inductor.views import keep_sources, name_views
 
 Node = torch.fx.Node
 
@@ -37,7 +44,7 @@ class _Plan:
     """What becomes of the nodes: `level` of every node, `taken` those that go into the bundle of their level."""
 
     level: dict[Node, int] = field(default_factory=dict)
-    taken: dict[Node, GraphCall] = field(default_factory=dict)
+    taken: set[Node] = field(default_factory=set)
     owner: dict[int, Node] = field(default_factory=dict)  # storage -> the node that made it
     after: dict[Node, list[Node]] = field(default_factory=dict)  # order that writes in place ask for, beyond uses
     launch_of: dict[Node, Node] = field(default_factory=dict)  # node that was taken -> the node of its bundle
@@ -47,6 +54,8 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     """Rewrite a graph in place."""
     start = perf_counter()
     graph = module.graph
+    move_constants(module)
+    keep_sources(graph)
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
     for level in sorted({plan.level[node] for node in plan.taken}):
@@ -56,6 +65,8 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
         if not node.users and (node in plan.taken or _passes_on(node)):
             graph.erase_node(node)
     _in_order(graph, plan)
+    graph.eliminate_dead_code()
+    name_views(graph)
     module.recompile()
     report.import_seconds = perf_counter() - start
 
@@ -74,9 +85,8 @@ def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
         after += [reader for s in written for reader in touched.get(s, ())]
         if after:
             plan.after[node] = after
-        call = _try(node, report)
-        if call is not None:
-            plan.taken[node] = call
+        if _try(node, report):
+            plan.taken.add(node)
         plan.level[node] = max(
             (_level_after(plan, node, earlier) for earlier in (*node.all_input_nodes, *after)), default=0
         )
@@ -90,29 +100,50 @@ def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
 
 def _level_after(plan: _Plan, node: Node, earlier: Node) -> int:
     """Bundles of a level run before the nodes left out at that level; a bundle that needs those is one level up."""
-    left_out = earlier not in plan.taken and earlier.op == "call_function" and not _passes_on(earlier)
+    there = earlier.op != "call_function" or earlier.target is constant_on_card or _passes_on(earlier)
+    left_out = earlier not in plan.taken and not there
     return plan.level[earlier] + (1 if left_out and (node in plan.taken or _passes_on(node)) else 0)
 
 
 def _passes_on(node: Node) -> bool:
-    return is_view(node) or node.target is operator.getitem
+    """Nodes that compute nothing on the card and stay where they are: views, parts of results, numbers from sizes."""
+    return is_view(node) or node.target is operator.getitem or is_number_of_sizes(node)
 
 
-def _try(node: Node, report: GraphReport) -> GraphCall | None:
-    """The node as a call, if a lowering takes it; else it is left to eager, with the reason in the report."""
-    if node.op != "call_function" or not is_on_card(node) or _passes_on(node):
-        return None
+def _try(node: Node, report: GraphReport) -> bool:
+    """Whether a lowering takes the node; else it is left to eager, with the reason in the report."""
+    if node.op != "call_function" or _passes_on(node) or node.target is constant_on_card:
+        return False
+    if not is_on_card(node):
+        if reads_card_only(node):
+            _leave_out(node, report, "it returns no tensor")
+        return False
+    if is_empty(node):  # eager knows that there is nothing to do; a launch would need something to be done
+        node.meta["should_fallback"] = True
+        return False
     try:
-        reader = Reader()
-        call = reader.call(node)
-        hints = {symbol: _hint(node, symbol) for symbol in reader.symbols}
-        splicer = Splicer(fake_tensors(node)[0].device)
-        add_call(splicer, call, [splicer.tensor(value, hints) for value in reader.values], hints)
+        _import(node)
+    except Unread:
+        node.meta[ALL_RESULTS] = True
+        return _try(node, report)
     except NotImportable as reason:
-        node.meta["should_fallback"] = True  # Inductor must not lower it into loops of its own
-        report.left_out(str(node.target), str(reason), origin_of(node))
-        return None
-    return call
+        _leave_out(node, report, str(reason))
+        return False
+    return True
+
+
+def _leave_out(node: Node, report: GraphReport, reason: str) -> None:
+    node.meta["should_fallback"] = True  # Inductor must not lower it into loops of its own
+    report.left_out(str(node.target), reason, origin_of(node))
+
+
+def _import(node: Node) -> None:
+    """Try a node alone, on numbers for its symbols."""
+    reader = Reader()
+    call = reader.call(node)
+    hints = {symbol: _hint(node, symbol) for symbol in reader.symbols}
+    splicer = Splicer(fake_tensors(node)[0].device)
+    add_call(splicer, call, [splicer.tensor(value, hints) for value in reader.values], hints)
 
 
 def _hint(node: Node, symbol: str) -> int:
@@ -136,7 +167,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     for node in members:
         for source in node.all_input_nodes:
             for tensor in fake_tensors(source):
-                if storage_of(tensor) not in made:
+                if storage_of(tensor) not in made and not has_no_elements(tensor):
                     sources.add(_whole(plan.owner[storage_of(tensor)], source))
     updated = {storage_of(fake_tensors(node.args[0])[0]) for node in members if mutates(node)}
     results = [node for node in members if not mutates(node) and _read_outside(node, inside)]
@@ -166,6 +197,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         for place, (node, fake, _) in enumerate(parts):
             part = graph.call_function(operator.getitem, (launch, place))
             part.meta["val"] = fake
+            plan.owner[storage_of(fake)] = part
             node.replace_all_uses_with(part, delete_user_cb=lambda user: user not in inside)
     for node in members:
         if mutates(node):

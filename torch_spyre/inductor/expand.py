@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from openspyre.compiler.ir import Program, Role
+from openspyre.compiler.ir import Access, Program, Role
 from torch_spyre.inductor.graph import Argument, Expression, Graph, GraphCall, Named, Ref, evaluate
 from torch_spyre.inductor.spellings import SPELLINGS
 from torch_spyre.inductor.splicing import Splicer
@@ -33,7 +33,8 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
     roles |= {graph.values[number].buffer: Role.UPDATE for number in graph.updated}
     roles |= {graph.values[number].buffer: Role.OUTPUT for number in graph.outputs}
     arguments = [replace(splicer.buffers[name], role=role) for name, role in roles.items()]
-    rest = [buffer for name, buffer in splicer.buffers.items() if name not in roles]
+    used = {access.buffer for op in splicer.ops for access in (*op.inputs, *op.outputs) if isinstance(access, Access)}
+    rest = [buffer for name, buffer in splicer.buffers.items() if name in used and name not in roles]
     program = Program(graph.name, (*arguments, *rest), tuple(splicer.ops), tuple(splicer.scalars.values()))
     return Expanded(program, tuple(number for _, number in splicer.scalars))
 

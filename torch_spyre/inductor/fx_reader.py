@@ -13,6 +13,7 @@ from torch_spyre.inductor.splicing import NotImportable
 from torch_spyre.ops.calls import dtype_name
 
 Node = torch.fx.Node
+ALL_RESULTS = "spyre_all_results"  # in a node's meta: its lowering computes results that nobody reads, too
 _printer = PythonPrinter()
 
 
@@ -39,6 +40,30 @@ def is_view(node: Node) -> bool:
     given = {storage_of(tensor) for argument in node.all_input_nodes for tensor in fake_tensors(argument)}
     made = fake_tensors(node)
     return bool(made) and all(storage_of(tensor) in given for tensor in made)
+
+
+def is_number_of_sizes(node: Node) -> bool:
+    """Whether a node computes with sizes only, as `s0 * 2` or `x.shape[0]` do; `item()` reads elements."""
+    value = node.meta.get("val")
+    if node.op != "call_function" or not isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return False
+    return not isinstance(node.target, OpOverload) or node.target.name().startswith("aten::sym_")
+
+
+def reads_card_only(node: Node) -> bool:
+    """Whether an operator reads tensors of the card and returns nothing: a check."""
+    read = [tensor for source in node.all_input_nodes for tensor in fake_tensors(source)]
+    nothing = isinstance(node.target, OpOverload) and not node.target._schema.returns
+    return nothing and bool(read) and all(tensor.device.type == DEVICE_NAME for tensor in read)
+
+
+def has_no_elements(tensor: torch.Tensor) -> bool:
+    return any(isinstance(extent, int) and extent == 0 for extent in tensor.shape)
+
+
+def is_empty(node: Node) -> bool:
+    """Whether nothing a node returns or writes has elements."""
+    return all(has_no_elements(tensor) for tensor in fake_tensors(node))
 
 
 def mutates(node: Node) -> bool:
@@ -95,7 +120,8 @@ class Reader:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return (self.value(value, node.name),)
-        read = {user.args[1] for user in node.users}
+        everything = node.meta.get(ALL_RESULTS, False)
+        read = {place for place in range(len(value)) if everything} | {user.args[1] for user in node.users}
         return tuple(
             self.value(tensor, f"{node.name}.{place}") if isinstance(tensor, torch.Tensor) and place in read else -1
             for place, tensor in enumerate(value)

@@ -112,7 +112,25 @@ def _reshaped(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     splicer.move(arguments[0], out.view(arguments[0].shape))
 
 
+def _by_tensor(target: str) -> Spelling:
+    """A number where the operator with a row has a tensor: as eager has it, a tensor without dims on the host."""
+    return lambda splicer, given, out: splicer.run(target, [given[0], torch.tensor(given[1])], [out])
+
+
+def _fma(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    a, b, c = arguments
+    if isinstance(b, torch.Tensor):
+        splicer.run("aten.addcmul.default", [c, a, b, 1], [out])
+    else:
+        splicer.run("aten.add.Tensor", [c, a, b], [out])
+
+
 SPELLINGS: dict[str, Spelling] = {
+    "prims.fma.default": _fma,
+    "aten.bitwise_and.Scalar": _by_tensor("aten.bitwise_and.Tensor"),
+    "aten.bitwise_or.Scalar": _by_tensor("aten.bitwise_or.Tensor"),
+    "aten.bitwise_xor.Scalar": _by_tensor("aten.bitwise_xor.Tensor"),
+    "aten.linspace.default": lambda splicer, given, out: splicer.run("aten.linspace.out", [*given[:3], out], [out]),
     "prims.convert_element_type.default": _copied,
     "aten._to_copy.default": _copied,
     "aten.clone.default": _copied,

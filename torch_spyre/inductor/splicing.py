@@ -14,6 +14,7 @@ import torch
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Role, Scalar
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
+from openspyre.spec.ops import Kind
 from torch_spyre.inductor.graph import Value, evaluate
 from torch_spyre.inductor.stand_in import StandIn
 from torch_spyre.ops import eager
@@ -23,6 +24,10 @@ from torch_spyre.ops.plans import CallPlan
 
 class NotImportable(Exception):
     """A call that no lowering takes; it stays outside the bundle and the reason goes into the report."""
+
+
+class Unread(NotImportable):
+    """A lowering that computes results which nobody reads."""
 
 
 class SplicedCall(Call):
@@ -136,7 +141,7 @@ class Splicer:
             )
 
     def _constant(self, operand: Scalar, value: Any) -> Scalar:
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, StandIn):
             raise NotImportable("a number that only the launch knows")
         key = operand.dtype, float(value) if operand.dtype != "int32" else int(value)
         return self.scalars.setdefault(key, Scalar(f"c{len(self.scalars)}", operand.dtype))
@@ -154,15 +159,15 @@ def _access(tensor: torch.Tensor) -> Access:
 
 
 def _all_results(binding: Any, arguments: list[Any], results: list[StandIn | None]) -> list[StandIn]:
-    """The results a lowering may ask for: what nobody reads is left out at the end."""
+    """The results a lowering may ask for: normalisations and attention can do without the statistics at their end."""
     written = next((v for a, v in zip(binding.arguments, arguments, strict=True) if a.written), None)
     if written is not None:
         return [written]
     known = list(results)
-    while known and known[-1] is None:
+    while known and known[-1] is None and binding.rows[0].kind is Kind.ROWS:
         known.pop()
     if not known or any(result is None for result in known):
-        raise NotImportable(f"{binding.overload} with only some of its results in use")
+        raise Unread(f"{binding.overload} with only some of its results in use")
     return known  # type: ignore[return-value]
 
 

@@ -1,6 +1,7 @@
-"""Operators that stay whole on spyre: where eager has a row, Inductor's decompositions step aside for the device's tensors.
+"""What becomes of operators on spyre before a graph is bundled: where eager has a row, Inductor's decompositions step aside,
+and where eager composes an operator of others, graphs get the same composition.
 
-Then a graph computes the same composite in the same way as eager (contract N4), and one row does what ten would.
+Then a graph computes the same in the same way as eager (contract N4), and one row does what ten would.
 """
 
 from __future__ import annotations
@@ -12,26 +13,64 @@ from typing import Any
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.inductor.border import OpOverload, decompositions, fast_random_decomps, tree_leaves
-from torch_spyre.ops import eager
+from torch_spyre.inductor import random_operators
+from torch_spyre.inductor.border import (
+    OpOverload,
+    constant_folder,
+    decompositions,
+    fast_random_decomps,
+    tree_leaves,
+)
+from torch_spyre.ops import composed, eager
+from torch_spyre.torch_seams import wrap
 
 
 def keep_whole() -> None:
     """Once; tables that were already made from Inductor's are changed as well."""
+    read_infinities()
     for table in (decompositions, fast_random_decomps()):
         for overload, decomposition in list(table.items()):
-            if isinstance(overload, OpOverload) and eager.binding_of(str(overload)) is not None:
-                table[overload] = _elsewhere(decomposition)
+            if isinstance(overload, OpOverload) and _stays(overload):
+                table[overload] = _by_device(_as_it_is, decomposition)
+        for overload, composition in (composed.table() | random_operators.RETOLD).items():
+            table[overload] = _by_device(composition, table.get(overload, _as_it_is))
 
 
-def _elsewhere(decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    """The decomposition for tensors of other devices; for ours, none."""
+def read_infinities() -> None:
+    """Inductor folds constants by computing them on the device and reading them; the host reads a 16-bit infinity as NaN."""
 
-    @functools.wraps(decomposition)
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def add_node_replacement(self: Any, node: torch.fx.Node, tensor: torch.Tensor) -> None:
+            narrow = tensor.device.type == DEVICE_NAME and tensor.dtype in (torch.float16, torch.bfloat16)
+            original(self, node, tensor.float() if narrow else tensor)
+
+        return add_node_replacement
+
+    wrap(constant_folder, "add_node_replacement", make)
+
+
+def _stays(overload: Any) -> bool:
+    spelled = overload is torch.ops.aten.linspace.default
+    return spelled or random_operators.stays_whole(overload) or eager.binding_of(str(overload)) is not None
+
+
+def _as_it_is(*args: Any, **kwargs: Any) -> Any:
+    """No decomposition."""
+    return NotImplemented
+
+
+def _by_device(ours: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
+    """What decomposes our device's tensors, and what those of other devices."""
+
+    @functools.wraps(others)
     def decompose(*args: Any, **kwargs: Any) -> Any:
-        leaves = tree_leaves((args, kwargs))
-        if any(isinstance(leaf, torch.Tensor) and leaf.device.type == DEVICE_NAME for leaf in leaves):
-            return NotImplemented
-        return decomposition(*args, **kwargs)
+        if any(map(_is_ours, tree_leaves((args, kwargs)))):
+            return ours(*args, **kwargs)
+        return others(*args, **kwargs)
 
     return decompose
+
+
+def _is_ours(leaf: Any) -> bool:
+    device = leaf.device if isinstance(leaf, torch.Tensor) else leaf
+    return isinstance(device, torch.device) and device.type == DEVICE_NAME

@@ -6,20 +6,13 @@ CPU they would pull a whole layer to the host.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 _PADDING_MASK = 1  # torch's mask types: 0 is [queries, keys], 1 is [batch, keys], 2 is [batch, heads, queries, keys]
-
-
-@cache
-def register() -> torch.library.Library:
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("_native_multi_head_attention", multi_head_attention, "PrivateUse1")
-    library.impl("_transformer_encoder_layer_fwd", transformer_encoder_layer, "PrivateUse1")
-    return library
 
 
 def multi_head_attention(
@@ -108,3 +101,9 @@ def transformer_encoder_layer(
         return attended + feed_forward(second_norm(attended))
     attended = first_norm(src + attend(src))
     return second_norm(attended + feed_forward(attended))
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "_native_multi_head_attention": multi_head_attention,
+    "_transformer_encoder_layer_fwd": transformer_encoder_layer,
+}

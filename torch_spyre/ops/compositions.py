@@ -6,18 +6,9 @@ Each part is rounded to the tensors' format, where a row would round once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
-
-
-@cache
-def register() -> torch.library.Library:
-    library = torch.library.Library("aten", "IMPL")
-    for name, kernel in _KERNELS.items():
-        library.impl(name, kernel, "PrivateUse1")
-    return library
 
 
 def _into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -94,7 +85,7 @@ def _log_sigmoid_gradient(gradient: torch.Tensor, x: torch.Tensor, _: torch.Tens
     return gradient * torch.sigmoid(-x)
 
 
-_KERNELS: dict[str, Callable[..., Any]] = {
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "sort.values_stable": _with_outs(torch.ops.aten.sort.stable, "values", "indices"),
     "topk.values": _with_outs(torch.ops.aten.topk.default, "values", "indices"),
     "max.dim_max": _with_outs(torch.ops.aten.max.dim, "max", "max_values"),

@@ -14,13 +14,11 @@ import torch
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
 from torch_spyre.ops import (
-    attention_layers,
-    compositions,
+    composed,
     creation,
     indexed,
     linear,
     movement,
-    norm_gradients,
     ordered,
     pointwise,
     reduction,
@@ -69,9 +67,7 @@ def register() -> None:
         lowering = _LOWERINGS[candidates[0].kind]
         for overload in _overloads(name, pointwise=candidates[0].kind is Kind.POINTWISE):
             _register(overload, tuple(candidates), lowering)
-    norm_gradients.register()
-    attention_layers.register()
-    compositions.register()
+    composed.register()
 
 
 def _overloads(name: str, *, pointwise: bool) -> Iterator[Any]:

@@ -12,6 +12,7 @@ import torch
 
 from openspyre.compiler.ir import Access, Dim, Iota, Op
 from openspyre.spec.addressing import row_major
+from torch_spyre.ops import convolution
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
 from torch_spyre.ops.plans import CallPlan
 
@@ -40,7 +41,7 @@ class Product(NamedTuple):
 
 
 def serves(binding: Binding) -> bool:
-    return _factor_names({argument.name for argument in binding.arguments}) is not None
+    return _factor_names({argument.name for argument in binding.arguments}) is not None or convolution.serves(binding)
 
 
 def _factor_names(names: set[str]) -> tuple[str, str] | None:
@@ -48,6 +49,8 @@ def _factor_names(names: set[str]) -> tuple[str, str] | None:
 
 
 def compile_call(call: Call) -> CallPlan | None:
+    if convolution.serves(call.binding):
+        return convolution.compile_call(call)
     names = _factor_names(set(call.given))
     if names is None:
         return None

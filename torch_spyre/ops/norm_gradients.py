@@ -6,19 +6,12 @@ scale * (g - n * mean(g * n)), for a layer norm also without the mean of g.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 Gradient = torch.Tensor | None
-
-
-@cache
-def register() -> torch.library.Library:
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("native_layer_norm_backward", layer_norm_backward, "PrivateUse1")
-    library.impl("_fused_rms_norm_backward", rms_norm_backward, "PrivateUse1")
-    return library
 
 
 def layer_norm_backward(
@@ -73,3 +66,9 @@ def _summed(product: torch.Tensor, outer: list[int], parameter: torch.Tensor | N
     if parameter is None:
         return None
     return (product.sum(outer) if outer else product).to(parameter.dtype)
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "native_layer_norm_backward": layer_norm_backward,
+    "_fused_rms_norm_backward": rms_norm_backward,
+}

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 Tensor = torch.Tensor
-_kept: list[torch.library.Library] = []
-
-
-def register() -> None:
-    """Register the fused cells and their gradients for the device."""
-    library = torch.library.Library("aten", "IMPL", "PrivateUse1")
-    library.impl("_thnn_fused_lstm_cell", _lstm_cell)
-    library.impl("_thnn_fused_lstm_cell_backward_impl", _lstm_cell_backward)
-    library.impl("_thnn_fused_gru_cell", _gru_cell)
-    library.impl("_thnn_fused_gru_cell_backward", _gru_cell_backward)
-    _kept.append(library)
 
 
 def _with_bias(gates: Tensor, bias: Tensor | None) -> Tensor:
@@ -77,3 +69,11 @@ def _gru_cell_backward(
     grad_hidden = torch.cat([grad_reset, grad_update, grad_new * reset], 1)
     bias = (grad_input.sum(0), grad_hidden.sum(0)) if has_bias else (None, None)
     return grad_input, grad_hidden, grad_hy * update, *bias
+
+
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "_thnn_fused_lstm_cell": _lstm_cell,
+    "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
+    "_thnn_fused_gru_cell": _gru_cell,
+    "_thnn_fused_gru_cell_backward": _gru_cell_backward,
+}

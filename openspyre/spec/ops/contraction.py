@@ -33,6 +33,7 @@ CONTRACTIONS: tuple[Row, ...] = (
             "addmm.out",
             "baddbmm.out",
             "addmv.out",
+            "convolution",
         ),
         inductor=("dot",),
         operands=2,

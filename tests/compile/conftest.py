@@ -1,0 +1,17 @@
+"""Compiled graphs: a fallback that no row lists is a failure, nothing comes from a cache, and the compiler checks itself."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from openspyre.compiler import pipeline
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler(_fresh_fallbacks, monkeypatch):
+    torch.compiler.reset()
+    torch.spyre.set_fallback_mode("error")
+    monkeypatch.setattr(pipeline, "run", partial(pipeline.run, verify=True))
+    with torch._inductor.config.patch(force_disable_caches=True):
+        yield

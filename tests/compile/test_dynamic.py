@@ -1,0 +1,145 @@
+"""Sizes that change: one Dynamo graph serves them all, a size that is only known at run time included."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
+
+
+def assert_close(result, right, **limits):
+    torch.testing.assert_close(result.float().cpu(), right.float(), **(limits or {"rtol": 1e-4, "atol": 1e-5}))
+
+
+def block(x, w):
+    return F.softmax(F.gelu(x @ w), -1).transpose(0, 1).reshape(x.shape[1], -1).sum(-1)
+
+
+def views(x):
+    pairs = x.view(x.shape[0], -1, 3).transpose(1, 2)
+    return torch.cat([pairs, pairs.flip(1)], -1)[:, 1:].flatten(1) * x.shape[0]
+
+
+def norm(x, w):
+    return F.layer_norm(x, (33,), w) + x.mean(0) + torch.arange(x.shape[0], device=x.device)[:, None]
+
+
+def masked(x):
+    size = x.shape[-1]
+    mask = torch.ones(size, size, device=x.device, dtype=torch.bool).tril()
+    return x.masked_fill(~mask, float("-inf")).softmax(-1)
+
+
+GRAPHS = {
+    "block": (block, lambda n: (torch.randn(n, 5, 33), torch.randn(33, 7))),
+    "views": (views, lambda n: (torch.randn(n, 12),)),
+    "norm": (norm, lambda n: (torch.randn(n, 33), torch.randn(33))),
+    "masked": (masked, lambda n: (torch.randn(2, n, n),)),
+    "padded": (lambda x: F.pad(x, (1, 2)).cumsum(0), lambda n: (torch.randn(n, 5),)),
+    "embedded": (
+        lambda i, w: F.embedding(i, w) * i.shape[0] ** 0.5,
+        lambda n: (torch.arange(n) % 9, torch.randn(9, 16)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("how", ["dynamic", "marked"])
+def test_one_graph_serves_many_sizes(name, how):
+    function, make = GRAPHS[name]
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(function, backend=counter, dynamic=True if how == "dynamic" else None, fullgraph=True)
+    for size in (6, 9, 34, 64, 71):  # none is another dim's extent
+        torch.manual_seed(size)
+        inputs = make(size)
+        moved = [value.to("spyre") for value in inputs]
+        if how == "marked":
+            for dim, extent in enumerate(moved[0].shape):
+                if extent == size:
+                    torch._dynamo.mark_dynamic(moved[0], dim)
+        assert_close(compiled(*moved), function(*inputs))
+    assert counter.frame_count == 1, "Dynamo compiled again for another size"
+
+
+def test_a_growing_cache_is_compiled_once():
+    def step(q, keys, values, k, v):
+        keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        return F.scaled_dot_product_attention(q, keys, values), keys, values
+
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(step, backend=counter, dynamic=True)
+    torch.manual_seed(0)
+    keys, values = torch.randn(1, 2, 3, 16), torch.randn(1, 2, 3, 16)
+    on_card = [keys.to("spyre"), values.to("spyre")]
+    for _ in range(6):
+        q, k, v = torch.randn(3, 1, 2, 1, 16)
+        right, keys, values = step(q, keys, values, k, v)
+        result, *on_card = compiled(q.to("spyre"), *on_card, k.to("spyre"), v.to("spyre"))
+        assert_close(result, right)
+    assert_close(on_card[0], keys)
+    assert counter.frame_count == 1
+
+
+def test_torch_makes_a_second_graph_dynamic_by_itself():
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(lambda x: x.exp() * 2 + x.sum(), backend=counter)
+    for size in (5, 9, 17, 33, 65):
+        x = torch.randn(size, 3)
+        assert_close(compiled(x.to("spyre")), x.exp() * 2 + x.sum())
+    assert counter.frame_count == 2
+
+
+def test_sizes_that_only_the_data_knows():
+    def positive(x):
+        found = x[x > 0]
+        return found * 2 + 1
+
+    torch.spyre.set_fallback_mode("silent")  # nonzero and masks as indices are the CPU's
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        compiled = torch.compile(positive, fullgraph=True)
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x = torch.randn(40)
+            assert_close(compiled(x.to("spyre")), positive(x))
+
+
+def test_numbers_that_only_the_data_knows():
+    def scaled(x):
+        return x * x.amax().item() + x.sum().int().item()
+
+    def sliced(x, n):
+        n = n.item()
+        torch._check(n <= x.shape[0])
+        return x[:n].sum(0) + 1
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        x = torch.randn(8, 33)
+        assert_close(torch.compile(scaled, fullgraph=True)(x.to("spyre")), scaled(x))
+        compiled = torch.compile(sliced, fullgraph=True)
+        for n in (3, 5):
+            assert_close(compiled(x.to("spyre"), torch.tensor(n, device="spyre")), sliced(x, torch.tensor(n)))
+
+
+def test_numbers_of_the_caller_may_change():
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(lambda x, n, f: x * n + f, backend=counter, dynamic=True)
+    x = torch.randn(4, 33)
+    for n, f in ((3, 0.5), (7, 1.25), (9, -2.0)):
+        assert_close(compiled(x.to("spyre"), n, f), x * n + f)
+    assert counter.frame_count <= 2
+
+
+def test_an_exported_module_is_compiled():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 5)).eval()
+    x = torch.randn(6, 16)
+    with torch.no_grad():
+        right = model(x)
+    moved = model.to("spyre")
+    rows = torch.export.Dim("rows", min=2, max=64)
+    exported = torch.export.export(moved, (x.to("spyre"),), dynamic_shapes=({0: rows},))
+    compiled = torch.compile(exported.module(), fullgraph=True)
+    assert_close(compiled(x.to("spyre")), right)
+    assert_close(compiled(x[:3].to("spyre")), right[:3])

@@ -1,0 +1,32 @@
+"""Random graphs, compiled: the CPU's numbers exactly, eager's descriptions and aliases, inputs left as torch leaves them."""
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, seed, settings
+from judge import assert_aliased_alike, assert_described_alike, tensors
+from random_graphs import draw_inputs, function_of, recipes
+
+EXAMPLES = int(os.environ.get("OPENSPYRE_FUZZ_GRAPHS", "100"))
+
+
+def run(recipe, device, wrap=lambda function: function):
+    inputs = [value.to(device) for value in draw_inputs(recipe)]
+    return tensors(wrap(function_of(recipe))(*inputs), inputs)
+
+
+@pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
+@pytest.mark.timeout(0)
+@seed(int(os.environ.get("OPENSPYRE_FUZZ_SEED", "0")))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(recipes())
+def test_random_graphs_compute_what_torch_computes(recipe):
+    torch.compiler.reset()
+    torch.spyre.set_fallback_mode("silent")
+    right = run(recipe, "cpu")
+    compiled = run(recipe, "spyre", lambda function: torch.compile(function, dynamic=False, fullgraph=True))
+    assert_described_alike(compiled, right, "on the CPU")
+    assert_aliased_alike(compiled, right)
+    for number, (result, other) in enumerate(zip(compiled, right, strict=True)):
+        assert torch.equal(result.cpu(), other), f"result {number}: {result.cpu()} is not {other}"

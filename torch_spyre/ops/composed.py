@@ -1,0 +1,93 @@
+"""Operators composed of others in Python: one function is eager's kernel and the decomposition that graphs get.
+
+So both doors compute the same steps. Most are torch's own decompositions; `_OWN` are those torch has not, or not for us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_spyre.ops import (
+    attention_layers,
+    compositions,
+    convolution_gradients,
+    embedding_gradient,
+    norm_gradients,
+    pools,
+    recurrent,
+)
+from torch_spyre.torch_seams import resolve
+
+Composition = Callable[..., Any]
+
+_OWN: dict[str, Composition] = {
+    **attention_layers.COMPOSITIONS,
+    **compositions.COMPOSITIONS,
+    **convolution_gradients.COMPOSITIONS,
+    **embedding_gradient.COMPOSITIONS,
+    **norm_gradients.COMPOSITIONS,
+    **recurrent.COMPOSITIONS,
+    **pools.COMPOSITIONS,
+}
+_OF_TORCH = (
+    "_adaptive_avg_pool2d",
+    "_native_batch_norm_legit",
+    "_native_batch_norm_legit.no_stats",
+    "binary_cross_entropy",
+    "binary_cross_entropy_backward",
+    "glu",
+    "glu_backward",
+    "huber_loss",
+    "huber_loss_backward",
+    "isneginf",
+    "isposinf",
+    "mse_loss",
+    "mse_loss_backward",
+    "native_batch_norm",
+    "native_batch_norm_backward",
+    "native_dropout",
+    "native_group_norm",
+    "native_group_norm_backward",
+    "nll_loss_backward",
+    "nll_loss_forward",
+    "reflection_pad1d",
+    "reflection_pad2d",
+    "replication_pad1d",
+    "replication_pad2d",
+    "smooth_l1_loss",
+    "smooth_l1_loss_backward",
+    "upsample_bilinear2d",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+)
+_kept: list[torch.library.Library] = []
+
+
+def table() -> dict[Any, Composition]:
+    """Overload -> the function that composes it."""
+    of_torch = resolve("torch._decomp.decomposition_table")
+    named = {_overload(name): function for name, function in _OWN.items()}
+    return named | {_overload(name): of_torch[_overload(name)] for name in _OF_TORCH}
+
+
+def register() -> None:
+    """Give the dispatcher these kernels: once, when the device is first used."""
+    library = torch.library.Library("aten", "IMPL")
+    for overload, function in table().items():
+        library.impl(overload.name().removeprefix("aten::"), function, "PrivateUse1")
+    for name in ("_assert_async", "_assert_async.msg"):  # no composition: a graph cannot wait for a value
+        library.impl(name, _check, "PrivateUse1")
+    _kept.append(library)
+
+
+def _check(condition: torch.Tensor, message: str = "Expected a value that is not zero") -> None:
+    if not condition.item():
+        raise RuntimeError(message)
+
+
+def _overload(name: str) -> Any:
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
