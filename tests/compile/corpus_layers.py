@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from graphs import ONE_RESULT_READ, graph, half, int64, single
+from graphs import graph, half, int64, single
 from torch import nn
 
 
@@ -103,8 +103,8 @@ GRAPHS = (
     graph("conv1d_strided", lambda x, w: F.conv1d(x, w, stride=2, padding=1), SIGNAL, single(8, 4, 3)),
     graph("conv1d_causal", lambda x, w: F.conv1d(F.pad(x, (3, 0)), w, groups=4), SIGNAL, single(4, 1, 4)),
     graph("avg_pool2d", lambda x: F.avg_pool2d(x, 2) + F.avg_pool2d(x, 3, stride=2, padding=1)[..., :4, :5], IMAGE),
-    graph("max_pool2d", lambda x: F.max_pool2d(x, 2) + 1, IMAGE, broken=ONE_RESULT_READ),
-    graph("max_pool2d_padded", lambda x: F.max_pool2d(x, 3, stride=2, padding=1), IMAGE, broken=ONE_RESULT_READ),
+    graph("max_pool2d", lambda x: F.max_pool2d(x, 2) + 1, IMAGE),
+    graph("max_pool2d_padded", lambda x: F.max_pool2d(x, 3, stride=2, padding=1), IMAGE),
     graph("adaptive_pool", lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), IMAGE),
     graph("adaptive_pool_of_parts", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), IMAGE),
     graph("dropout_of_evaluation", lambda x: F.dropout(x, 0.5, False) * 2, half(4, 33)),
@@ -116,7 +116,7 @@ GRAPHS = (
     graph("constant_in_a_module", evaluated, single(4, 16), module=WithConstant),
     graph("encoder_layer", evaluated, single(2, 5, 16), module=lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)),
     graph("multi_head_attention", lambda m, x: m(x, x, x, need_weights=False)[0], single(2, 5, 16), module=lambda: nn.MultiheadAttention(16, 2, batch_first=True)),
-    graph("small_convolutional_net", evaluated, single(2, 3, 8, 8), broken=ONE_RESULT_READ,
+    graph("small_convolutional_net", evaluated, single(2, 3, 8, 8),
           module=lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5))),
     graph("lstm_cell", evaluated, single(3, 8), module=lambda: nn.LSTMCell(8, 16)),
     graph("gru_cell", evaluated, single(3, 8), module=lambda: nn.GRUCell(8, 16)),

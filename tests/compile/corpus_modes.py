@@ -1,4 +1,4 @@
-"""Modes around a graph, and control flow in it: autocast, inference_mode, no_grad, cond, random numbers, dynamic sizes."""
+"""Modes around a graph, and control flow in it: autocast, inference_mode, no_grad, branches on shapes, random numbers, dynamic sizes."""
 
 import torch
 import torch.nn.functional as F
@@ -23,10 +23,6 @@ def without_gradients(x, w):
 @torch.inference_mode()
 def inference(x, w):
     return (x @ w).relu()
-
-
-def condition(x):
-    return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() - 1, (x,))
 
 
 def condition_on_shape(x):
@@ -58,7 +54,6 @@ GRAPHS = (
     graph("autocast_of_a_layer", autocast_of_a_layer, single(5, 33), single(40, 33, low=-0.3, high=0.3), single(33), rounds_to_16_bits=True),
     graph("no_grad", without_gradients, half(5, 33), half(33, 40)),
     graph("inference_mode", inference, half(5, 33), half(33, 40)),
-    graph("cond", condition, single(4, 33), bundles=3, broken="a bundle cannot be run on fake tensors, as torch.cond does"),
     graph("condition_on_shape", condition_on_shape, half(4, 33)),
     graph("unrolled_loop", loop, single(4, 33)),
     graph("graph_break", graph_break, half(4, 33), bundles=2),

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from graphs import ONE_RESULT_READ, bfloat, graph, half, int32, int64, single, truth
+from graphs import bfloat, graph, half, int32, int64, single, truth
 
 
 def statistics(x):
@@ -52,8 +52,7 @@ GRAPHS = (
     graph("statistics", statistics, half(5, 70)),
     graph("statistics_in_fp32", statistics, single(5, 37)),
     graph("extremes", extremes, half(5, 70)),
-    graph("largest_without_their_places", lambda x: (x.max(0).values, x.min(1).indices, x.sort(-1).values), half(5, 70),
-          broken=ONE_RESULT_READ),
+    graph("largest_without_their_places", lambda x: (x.max(0).values, x.min(1).indices, x.sort(-1).values), half(5, 70)),
     graph("argmax", lambda x: (x.argmax(-1), x.argmin(0), x.argmax()), half(5, 70)),
     graph("prod_and_norms", lambda x: x.prod(1) + x.norm(dim=1) + x.abs().amax(1) + torch.linalg.vector_norm(x, 1, dim=1), single(8, 16)),
     graph("logsumexp", lambda x: torch.logsumexp(x, -1) + torch.logsumexp(x, (0, 1)), single(8, 16)),
@@ -67,8 +66,7 @@ GRAPHS = (
     graph("cumsum_of_integers", lambda m: m.long().cumsum(-1) - 1, truth(4, 40)),
     graph("topk", lambda x: x.topk(3), half(3, 40)),
     graph("sort", lambda x: x.sort(dim=1, descending=True), half(3, 40)),
-    graph("argsort_of_integers", lambda x: x.sort(stable=True).values + x.argsort(stable=True), int32(3, 40),
-          broken=ONE_RESULT_READ),
+    graph("argsort_of_integers", lambda x: x.sort(stable=True).values + x.argsort(stable=True), int32(3, 40)),
     graph("router", lambda x, w: torch.topk((x @ w).softmax(-1), 2), single(7, 33), single(33, 8)),
     graph("mm", lambda x, y: x @ y, half(5, 70), half(70, 33)),
     graph("mm_in_fp32", lambda x, y: x @ y + 1, single(5, 70), single(70, 33)),

@@ -9,8 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-ONE_RESULT_READ = "DropDead drops a buffer that an op writes, where only another of the op's results is read"
-
 
 @dataclass(frozen=True)
 class Given:

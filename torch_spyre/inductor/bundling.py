@@ -12,7 +12,7 @@ from time import perf_counter
 
 import torch
 
-from torch_spyre.inductor.border import OrderedSet
+from torch_spyre.inductor.border import OpOverload, OrderedSet
 from torch_spyre.inductor.constants import constant_on_card, move_constants
 from torch_spyre.inductor.expand import add_call
 from torch_spyre.inductor.fx_reader import (
@@ -112,7 +112,9 @@ def _passes_on(node: Node) -> bool:
 
 def _try(node: Node, report: GraphReport) -> bool:
     """Whether a lowering takes the node; else it is left to eager, with the reason in the report."""
-    if node.op != "call_function" or _passes_on(node) or node.target is constant_on_card:
+    if not isinstance(node.target, OpOverload) or _passes_on(
+        node
+    ):  # torch.cond and its like are Inductor's own to lower
         return False
     if not is_on_card(node):
         if reads_card_only(node):

@@ -17,7 +17,7 @@ from torch_spyre.inductor.border import (
     has_side_effect,
     ir,
 )
-from torch_spyre.inductor.graph import to_text
+from torch_spyre.inductor.graph import evaluate, to_text
 from torch_spyre.inductor.library import find
 
 
@@ -59,6 +59,8 @@ class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
 
 def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list[Any]) -> list[Any]:
     """The lowering of a bundle's node: an extern kernel and a box per tensor it makes."""
+    if any(isinstance(value, torch.Tensor) for value in inputs):
+        return _described(key, inputs, symbols)
     tensors = V.current_node.meta["val"]
     realized = [ir.ExternKernel.realize_input(box) for box in inputs]
     device = realized[0].get_device() if realized else tensors[0].device
@@ -69,6 +71,22 @@ def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list
             ir.MultiOutput(_layout(tensor), kernel, [(list, place)], skip_size_stride_alignment_checks=True)
         )
         for place, tensor in enumerate(tensors)
+    ]
+
+
+def _described(key: str, inputs: list[torch.Tensor], symbols: list[Any]) -> list[torch.Tensor]:
+    """What a launch would return: torch runs the branches of torch.cond on fake tensors to learn their results."""
+    graph = find(key)
+    known = dict(zip(graph.symbols, symbols, strict=True))
+    made = [graph.values[number] for number in graph.outputs]
+    return [
+        torch.empty_strided(
+            [evaluate(extent, known) for extent in value.size],
+            [evaluate(extent, known) for extent in value.stride],
+            dtype=getattr(torch, value.dtype),
+            device=inputs[0].device,
+        )
+        for value in made
     ]
 
 

@@ -16,6 +16,7 @@ from openspyre.compiler.legality import relayout_bytes
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops import TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class ChooseLayouts:
 
     def run(self, program: Program) -> Program:
         open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None}
+        # Ops that go element by element want the flat buffers they were built with.
+        open_choices -= {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
         chosen = _follow_the_flow(program)
         if len(program.ops) > 1:
             _improve(program, chosen, open_choices, self.width)

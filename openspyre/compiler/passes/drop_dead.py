@@ -13,13 +13,15 @@ class DropDead:
 
     def run(self, program: Program) -> Program:
         wanted = {buffer.name for buffer in program.buffers if buffer.role is not Role.TEMP}
+        touched = set(wanted)
         kept: list[Op] = []
         for op in reversed(program.ops):
             if any(output.buffer in wanted for output in op.outputs):
                 kept.append(op)
                 wanted |= {operand.buffer for operand in op.inputs if isinstance(operand, Access)}
+                touched |= {access.buffer for access in op.accesses}
         return replace(
             program,
             ops=tuple(reversed(kept)),
-            buffers=tuple(buffer for buffer in program.buffers if buffer.name in wanted),
+            buffers=tuple(buffer for buffer in program.buffers if buffer.name in touched),
         )
