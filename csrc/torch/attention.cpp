@@ -31,8 +31,8 @@ int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& v
   const bool learns = GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() ||
                                                  value.requires_grad() || (masked && mask->requires_grad()));
   // Heads may share keys and values only where the caller says so; other broadcasts are left to torch.
-  const bool grouped =
-      enable_gqa && query.dim() == 4 && key.dim() == 4 && key.sym_size(1) > 0 && query.sym_size(1) % key.sym_size(1) == 0;
+  const bool grouped = enable_gqa && query.dim() == 4 && key.dim() == 4 && key.sym_size(1) > 0 &&
+                       query.sym_size(1) % key.sym_size(1) == 0;
   const bool plain = std::all_of(std::begin(operands), std::end(operands), [](auto* t) { return is_plain(*t); }) &&
                      query.dim() == key.dim() && query.dim() == value.dim() && same_batch(query, key, grouped) &&
                      same_batch(key, value, false) && (!masked || (mask->device() == query.device() && !is_causal));
