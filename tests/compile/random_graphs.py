@@ -115,11 +115,8 @@ def _pointwise(values, a, b, c, d):
     operator = (torch.add, torch.mul, torch.maximum, torch.sub)[c % 4]
     if x.dtype is torch.bool or y.dtype is torch.bool:
         operator = torch.mul if c % 2 else torch.add
-    try:
-        torch.broadcast_shapes(x.shape, y.shape)
-    except RuntimeError:
-        return None
-    return _small(operator(x, y))
+    pairs = zip(reversed(x.shape), reversed(y.shape), strict=False)
+    return _small(operator(x, y)) if all(1 in pair or len(set(pair)) == 1 for pair in pairs) else None
 
 
 def _unary(values, a, b, c, d):

@@ -105,3 +105,21 @@ print(len(compile_report()[-1].bundles), compile_report()[-1].fallbacks)
         check=False,
     )
     assert ran.stdout.split("\n")[:2] == ["True", "1 []"], ran.stdout + ran.stderr
+
+
+def fill_a_part(x):
+    x[0, 0][:4].fill_(1)
+
+
+def change_a_part_twice(x):
+    x[0, 0, :3].fill_(3)
+    x[0, 0, :3].mul_(-1).clamp_(-3, 3)
+
+
+@pytest.mark.parametrize("write", [fill_a_part, change_a_part_twice])
+def test_writing_part_of_a_stick_leaves_the_rest(write):
+    x = torch.arange(8.0).view(1, 1, 8)
+    mine = x.to("spyre")
+    compiled(write)(mine)
+    write(x)
+    assert torch.equal(mine.cpu(), x)

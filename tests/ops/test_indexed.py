@@ -200,3 +200,13 @@ def test_an_index_out_of_range_is_an_index_error(call):
         call(card, index).cpu()
     assert str(wrong[-1]) in str(caught.value)
     same(torch.ones(3, device="spyre") + 1, torch.full((3,), 2.0))  # the card works on
+
+
+@pytest.mark.parametrize("size", [(), (1,), (3,)], ids=str)
+def test_expanded_tensors_are_flipped_and_indexed(size):
+    x = torch.arange(1.0, 1 + torch.Size(size).numel()).reshape(size)
+    places = torch.tensor([4, 0, 2])
+    wide, mine = x.expand(5, *size), x.to("spyre").expand(5, *size)
+    assert torch.equal(mine.flip(0).cpu(), wide.flip(0))
+    assert torch.equal(mine[places.to("spyre")].cpu(), wide[places])
+    assert torch.equal(mine.index_select(0, places.to("spyre")).cpu(), wide.index_select(0, places))

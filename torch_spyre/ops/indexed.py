@@ -127,13 +127,14 @@ def _take(call: Call, builder: ProgramBuilder) -> bool:
 
 
 def _flip(call: Call, builder: ProgramBuilder) -> bool:
-    """Dim by dim, by an index that counts downwards."""
-    x, dims = call.given["self"], [d % max(call.given["self"].dim(), 1) for d in call.given["dims"]]
+    """Dim by dim, by an index that counts downwards; along a dim that does not move (expanded) all elements are one."""
+    x = call.given["self"]
     if not on_card(x):
         return False
+    dims = [d % x.dim() for d in call.given["dims"] if x.dim() and x.shape[d] > 1 and x.stride(d) != 0]
     size = tuple(x.shape)
     source = builder.read(x, x.stride())
-    if not dims or x.dim() == 0:
+    if not dims:
         move(builder, "flip", size, source, builder.result())
         return True
     for number, dim in enumerate(dims):

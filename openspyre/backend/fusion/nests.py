@@ -156,6 +156,8 @@ class _Search:
         steps = self._steps(start)
         if steps is None or not self._within(steps, start):
             return None
+        if not one_lane and not self._lanes_are_there(steps, start):
+            return None
         return Fit(self.frame, self.guest, steps, start, one_lane, self._is_exact(steps, one_lane))
 
     def _one_lane(self) -> bool | None:
@@ -170,6 +172,20 @@ class _Search:
         if self.free and OperandKind.SPLAT is there.kind is here.kind:
             return None if lane.extent != guest_lane.extent else False
         return None
+
+    def _lanes_are_there(self, steps: tuple[tuple[int, int] | None, ...], start: tuple[int, ...]) -> bool:
+        """Whether every lane that is read was written: a step with part of a last stick leaves the rest as it was."""
+        lane, guest_lane = lane_of(self.frame), lane_of(self.guest)
+        if self.here.output == self.there.output:
+            return lane.extent == guest_lane.extent or not (has_tail(self.frame) or has_tail(self.guest))
+        maker, made = (self.guest, guest_lane) if self.here.output else (self.frame, lane)
+        read = lane if self.here.output else guest_lane
+        if not has_tail(maker):
+            return True
+        blocks, at = guest_lane.block_loop, lane.block_loop
+        several = blocks >= 0 and self.guest.loops[blocks].extent > 1
+        along = not several or (at >= 0 and steps[at] == (blocks, 1))
+        return along and (blocks < 0 or start[blocks] == 0) and read.extent <= made.extent
 
     def _moving(self) -> list[tuple[int, int]]:
         """Stride and number of the guest's loops along which its operand moves, longest stride first."""

@@ -113,10 +113,12 @@ def test_an_odd_stick_is_never_loaded_with_one_that_is_not_there() -> None:
 
 def test_lanes_that_end_otherwise_are_not_exact() -> None:
     maker = step((2,), operand(64, symbol=1), operand(64), LaneBlock(64, 100, 0))
-    reader = step((2,), operand(64), operand(64, symbol=2), LaneBlock(64, 128, 0))
+    reader = step((2,), operand(64), operand(64, symbol=2), LaneBlock(64, 80, 0))
     found = fit(reader, READ, maker, STORED)
     assert found is not None
     assert not found.exact
+    beyond = fit(replace(reader, lane=LaneBlock(64, 128, 0)), READ, maker, STORED)
+    assert beyond is None, "lanes 100 to 127 are somebody else's"
     same = fit(replace(reader, lane=maker.lane), READ, maker, STORED)
     assert same is not None
     assert same.exact
