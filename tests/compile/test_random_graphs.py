@@ -1,7 +1,6 @@
 """Random graphs, compiled: the CPU's numbers exactly, eager's descriptions and aliases, inputs left as torch leaves them."""
 
 import os
-from dataclasses import replace
 
 import pytest
 import torch
@@ -9,10 +8,6 @@ from hypothesis import HealthCheck, given, seed, settings
 from judge import assert_aliased_alike, assert_described_alike, tensors
 from random_graphs import draw_inputs, function_of, recipes
 
-from openspyre.card.cards import settings_in_force
-
-# Without fusion until test_aliases.py::test_writing_part_of_a_stick_leaves_the_rest passes with it.
-FUSED = os.environ.get("OPENSPYRE_FUZZ_FUSED", "0") == "1"
 EXAMPLES = int(os.environ.get("OPENSPYRE_FUZZ_GRAPHS", "100"))
 
 
@@ -26,10 +21,7 @@ def run(recipe, device, wrap=lambda function: function):
 @seed(int(os.environ.get("OPENSPYRE_FUZZ_SEED", "0")))
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(recipes())
-def test_random_graphs_compute_what_torch_computes(monkeypatch, recipe):
-    settings_of_the_test = replace(settings_in_force(), fusion=FUSED)
-    for module in ("torch_spyre.ops.programs", "torch_spyre.inductor.specialise"):
-        monkeypatch.setattr(f"{module}.settings_in_force", lambda: settings_of_the_test)
+def test_random_graphs_compute_what_torch_computes(recipe):
     torch.compiler.reset()
     torch.spyre.set_fallback_mode("silent")
     right = run(recipe, "cpu")
