@@ -32,7 +32,7 @@ $(VENV)/.built: $(VENV)/.dependencies $(CXX_SOURCES)
 test: test-card test-python  ## all tests: the C++ card's own, then the Python suites
 
 test-python: build
-	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS)
+	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 CARD_TESTS = cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
              -DOPENSPYRE_PYTHON=OFF -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_TESTS=ON
