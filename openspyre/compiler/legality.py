@@ -98,7 +98,7 @@ def _format(access: Access, buffer: Buffer) -> tuple[object, ...]:
 def misfits(op: Op, buffers: Buffers) -> Iterator[Access]:
     """The accesses of an op that need a relayout."""
     if TABLE[op.row].by_view:
-        if op.row == "relayout" and not moves_whole_sticks(op, buffers):
+        if TABLE[op.row].kind is Kind.MOVEMENT and not moves_whole_sticks(op, buffers):
             yield op.outputs[0]
         return
     for access, lane in zip(op.accesses, lanes_of(op, buffers), strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from openspyre.compiler.ir import Access, Buffer, Op
 from openspyre.compiler.sticks import StickAccess, stick_access
+from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops import TABLE
 
 Buffers = Mapping[str, Buffer]
@@ -32,13 +33,13 @@ def steps_of(op: Op, access: Access, buffers: Buffers) -> list[int]:
     lanes, counts = buffer.layout.elems_per_stick(), []
     for d, dim in enumerate(op.dims):
         counts.append(-(-dim.size // lanes) if d == found.lane_dim else dim.size)
-    bytes_each = 128 // lanes
+    bytes_each = STICK_BYTES // lanes
     return [abs(stride) * (count - 1) * bytes_each for stride, count in zip(found.strides, counts, strict=True)]
 
 
 def span(steps: Sequence[int], splits: Sequence[int]) -> int:
     """Bytes one core reaches (at most), with the dims divided so."""
-    return sum(step // split for step, split in zip(steps, splits, strict=True)) + 128
+    return sum(step // split for step, split in zip(steps, splits, strict=True)) + STICK_BYTES
 
 
 def widest(op: Op, buffers: Buffers, splits: Sequence[int]) -> tuple[int, list[int]]:

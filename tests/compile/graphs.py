@@ -49,7 +49,6 @@ class Graph:
     rounds_to_16_bits: bool = False  # although no operand has 16 bits
     own_strides: bool = False  # eager's strides on the card are not those of torch on the CPU
     other_bits: str = ""  # why compiled and eager differ in bits
-    broken: str = ""  # what is known to be wrong
 
     def __post_init__(self) -> None:
         assert bool(self.why) == bool(self.left_out or self.on_cpu), f"{self.name}: what is left out needs a reason"

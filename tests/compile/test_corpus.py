@@ -19,8 +19,7 @@ from torch_spyre.inductor.report import compile_report
 
 
 def listed(row):
-    marks = pytest.mark.xfail(reason=row.broken, strict=True) if row.broken else ()
-    return pytest.param(row, id=row.name, marks=marks)
+    return pytest.param(row, id=row.name)
 
 
 def operands(row, device):

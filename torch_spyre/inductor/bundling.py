@@ -112,9 +112,8 @@ def _passes_on(node: Node) -> bool:
 
 def _try(node: Node, report: GraphReport) -> bool:
     """Whether a lowering takes the node; else it is left to eager, with the reason in the report."""
-    if not isinstance(node.target, OpOverload) or _passes_on(
-        node
-    ):  # torch.cond and its like are Inductor's own to lower
+    # torch.cond and its like are Inductor's own to lower.
+    if not isinstance(node.target, OpOverload) or _passes_on(node):
         return False
     if not is_on_card(node):
         if reads_card_only(node):
@@ -190,7 +189,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     key = keep(imported)
     report.bundle(key, imported)
     with graph.inserting_before(members[-1]):
-        symbols = [_symbol(graph, symbol, members[-1]) for symbol in imported.symbols]
+        symbols = [_symbol(graph, symbol) for symbol in imported.symbols]
         places = [place for place, number in enumerate(inputs) if number in imported.updated]
         launch = graph.call_function(launch_bundle, (key, list(sources), places, symbols))
         launch.meta["val"] = tuple(fake for _, fake, _ in parts)
@@ -225,7 +224,7 @@ def _parts(node: Node, inside: set[Node]) -> list[tuple[Node, torch.Tensor, str]
     return [(pick, value[pick.args[1]], f"{node.name}.{pick.args[1]}") for pick in picks]
 
 
-def _symbol(graph: torch.fx.Graph, symbol: str, before: Node) -> Node:
+def _symbol(graph: torch.fx.Graph, symbol: str) -> Node:
     """A node whose value is the symbol."""
     for node in graph.nodes:
         value = node.meta.get("val")

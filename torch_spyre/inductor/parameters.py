@@ -22,15 +22,15 @@ def wishes(lowered: Program, names: Sequence[str]) -> tuple[Wish, ...]:
     return tuple((place, layout) for place, layout in found if layout is not None)
 
 
-def retile(wanted: Sequence[Wish], inputs: Sequence[torch.Tensor]) -> int:
-    """Grant the wishes that concern whole parameters in the default layout (another one is a user's choice); how many."""
-    granted = 0
+def retile(wanted: Sequence[Wish], inputs: Sequence[torch.Tensor]) -> list[int]:
+    """Grant the wishes that concern whole parameters in the default layout (another one is a user's choice); whose."""
+    granted = []
     for place, layout in wanted:
         parameter = inputs[place]
         if isinstance(parameter, torch.nn.Parameter) and _is_whole(parameter) and _has_default(parameter):
             set_spyre_tensor_layout(parameter.detach(), layout)
             log.info("a parameter %s is re-tiled as %s: graphs read it so", tuple(parameter.shape), layout)
-            granted += 1
+            granted.append(place)
     return granted
 
 

@@ -49,8 +49,9 @@ class Specialisation:
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.symbols.items())
         title = f"    specialised{f' for {sizes}' if sizes else ''}: "
+        retiled = [f"      weight {name} was tiled anew, once, for its matmul" for name in self.retiled_weights]
         if self.found_on_disk:
-            return title + "found on disk"
+            return "\n".join([title + "found on disk", *retiled])
         lines = [
             f"{title}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, "
             f"{_size(self.argument_bytes)} of tensors and a pool of {_size(self.pool_bytes)}",
@@ -60,8 +61,7 @@ class Specialisation:
             f"      relayout of {r.tensor} for {r.op}, {_size(r.bytes)}: {r.reason}{_at(r.origin)}"
             for r in self.relayouts
         ]
-        lines += [f"      weight {name} was tiled anew, once, for its matmul" for name in self.retiled_weights]
-        return "\n".join(lines)
+        return "\n".join([*lines, *retiled])
 
 
 @dataclass(slots=True)

@@ -41,13 +41,18 @@ def specialise(
     plan = _find_or_compile(key, text, inputs, symbols, offset_classes)
     retiled = retile(plan.wishes, inputs)
     if retiled:
-        _counts["retiled"] += retiled
-        plan = _find_or_compile(key, text, inputs, symbols, offset_classes)
+        _counts["retiled"] += len(retiled)
+        plan = _find_or_compile(key, text, inputs, symbols, offset_classes, retiled)
     return plan.load()
 
 
 def _find_or_compile(
-    key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
+    key: str,
+    text: str,
+    inputs: list[torch.Tensor],
+    symbols: list[int],
+    offset_classes: list[int],
+    retiled: Sequence[int] = (),
 ) -> Specialised:
     kept = TextCache.of(settings_in_force(), "graph")
     request = _request(key, inputs, symbols, offset_classes)
@@ -55,6 +60,7 @@ def _find_or_compile(
     plan = specialised.from_text(found) if found is not None else None
     graph = graph_from_text(text)
     watch = Watch(key, graph, dict(zip(graph.symbols, symbols, strict=True)))
+    watch.specialisation.retiled_weights = [graph.values[graph.inputs[place]].buffer for place in retiled]
     if plan is None or not _serves(plan, inputs):
         _counts["compiled"] += 1
         plan = compile_graph(graph, inputs, symbols, watch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from openspyre.artifact import Bundle
@@ -32,7 +33,7 @@ class Watch:
         self._before: Program | None = None
         self._number = 0
         self._directory = _directory(graph, key) if debugging() else None
-        self._write("graph.json", to_text(graph))
+        self._write("graph.json", lambda: to_text(graph))
 
     def saw_expansion(self, program: Program, seconds: float) -> None:
         self.saw_pass("Imported", program, seconds)
@@ -42,7 +43,7 @@ class Watch:
         if name == "InsertRelayouts" and self._before is not None:
             self.specialisation.relayouts = _relayouts(self._before)
         self._before = program
-        self._write(f"{self._number:02}_{name}.ir", print_program(program))
+        self._write(f"{self._number:02}_{name}.ir", lambda: print_program(program))
         self._number += 1
         _log.debug("%s: %s: %d ops, %.2f ms", program.name, name, len(program.ops), seconds * 1e3)
 
@@ -57,11 +58,12 @@ class Watch:
     def saw_program(self, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds
         self.specialisation.steps = len(program.steps)
-        self._write("card.program", print_card_program(program))
+        self._write("card.program", lambda: print_card_program(program))
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, text: Callable[[], str]) -> None:
+        """Text is made only where somebody asked for it: that of a whole model costs more than compiling it."""
         if self._directory is not None:
-            (self._directory / name).write_text(text, encoding="utf-8")
+            (self._directory / name).write_text(text(), encoding="utf-8")
 
 
 def _directory(graph: Graph, key: str) -> Path:

@@ -23,7 +23,7 @@ class EliminateCopies:
         if len(program.ops) == 1:
             return program
         work = _Work(program)
-        for copy in [op for op in program.ops if op.row == "relayout"]:
+        for copy in [op for op in program.ops if TABLE[op.row].kind is Kind.MOVEMENT]:
             work.eliminate(copy)
         return replace(program, ops=tuple(op for op in work.ops if op is not None))
 
@@ -98,7 +98,7 @@ class _Work:
 
     def _is_copy_back(self, at: int, y: Buffer, x: Buffer) -> bool:
         op = self.ops[at]
-        return op is not None and op.row == "relayout" and _is_whole(op, y, x)
+        return op is not None and TABLE[op.row].kind is Kind.MOVEMENT and _is_whole(op, y, x)
 
     # --- the producer writes to the target ----------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Rol
 from openspyre.compiler.legality import fits, lanes_of, moves_whole_sticks, runs_along
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops import TABLE, Indexing
+from openspyre.spec.ops import TABLE, Indexing, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Work:
     def legalise(self, op: Op) -> None:
         row = TABLE[op.row]
         if row.by_view:
-            by_vector = op.row == "relayout" and moves_whole_sticks(op, self.buffers)
+            by_vector = row.kind is Kind.MOVEMENT and moves_whole_sticks(op, self.buffers)
             self._emit(replace(op, row="cast") if by_vector else op)
             return
         lanes = iter(lanes_of(op, self.buffers))
