@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from openspyre.spec.errors import SpyreError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Made = TypeVar("_Made")
 
 
 class InvalidProgram(SpyreError, ValueError):
@@ -18,7 +19,7 @@ class InvalidProgram(SpyreError, ValueError):
 
 
 class Line:
-    """One line with its number; every getter names the field that is wrong."""
+    """A line with the number it first has; every getter names the field that is wrong."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number = number
@@ -29,6 +30,13 @@ class Line:
         if not isinstance(values, dict):
             raise self.wrong(self.keyword, rest, "a JSON object")
         self.values: dict[str, object] = values
+        self._made: object = None
+
+    def once(self, make: Callable[[Line], _Made]) -> _Made:
+        """What is made of this line alone: a program's equal lines share it."""
+        if self._made is None:
+            self._made = make(self)
+        return cast(_Made, self._made)
 
     def wrong(self, field: str, found: object, expected: str) -> InvalidProgram:
         return InvalidProgram(f"line {self.number}, {field}: found {str(found)[:80]!r}, expected {expected}")
@@ -83,20 +91,27 @@ class Line:
 
 
 class Lines:
-    """The lines of a text, taken one after the other."""
+    """The lines of a text, taken one after the other. Equal lines are one object, read once: layers repeat themselves."""
 
-    def __init__(self, lines: list[Line]) -> None:
-        self._lines = lines
+    def __init__(self, text: str) -> None:
+        known: dict[str, Line] = {}
+        self._lines: list[tuple[int, Line]] = []
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.strip():
+                found = known.get(line)
+                if found is None:
+                    found = known[line] = Line(number, line)
+                self._lines.append((number, found))
         self._next = 0
 
     def next_is(self, keyword: str) -> bool:
-        return self._next < len(self._lines) and self._lines[self._next].keyword == keyword
+        return self._next < len(self._lines) and self._lines[self._next][1].keyword == keyword
 
     def take(self, keyword: str) -> Line:
         if not self.next_is(keyword):
             raise self._unexpected(keyword)
         self._next += 1
-        return self._lines[self._next - 1]
+        return self._lines[self._next - 1][1]
 
     def all(self, keyword: str) -> Iterator[Line]:
         while self.next_is(keyword):
@@ -112,10 +127,6 @@ class Lines:
 
     def _unexpected(self, expected: str) -> InvalidProgram:
         if self._next < len(self._lines):
-            line = self._lines[self._next]
-            return line.wrong("keyword", line.keyword, expected)
+            number, line = self._lines[self._next]
+            return InvalidProgram(f"line {number}, keyword: found {line.keyword[:80]!r}, expected {expected}")
         return InvalidProgram(f"the text ends where {expected!r} should follow")
-
-
-def read_lines(text: str) -> Lines:
-    return Lines([Line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()])

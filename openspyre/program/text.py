@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from openspyre.program.lines import InvalidProgram, Line, Lines, read_lines
+from openspyre.program.lines import InvalidProgram, Line, Lines
 from openspyre.program.model import (
     Combine,
     Contraction,
@@ -130,7 +130,7 @@ def _code_lines(keyword: str, code: Code) -> Iterator[str]:
 
 def parse_program(text: str) -> Program:
     """The program a text states; InvalidProgram names the line that states none."""
-    lines = read_lines(text)
+    lines = Lines(text)
     head = lines.take("program")
     symbols, scalars = head.texts("symbols"), head.texts("scalars")
     name, pool_bytes = head.text("name"), head.integer("pool_bytes")
@@ -151,19 +151,21 @@ def _parse_step(lines: Lines) -> Step:
         index_stride=head.integer("index_stride"),
         index_bound=head.integer("index_bound"),
         accumulate=head.truth("accumulate"),
-        loops=tuple(
-            Loop(line.integer("extent"), line.integer("split"), line.truth("reduced")) for line in lines.all("loop")
-        ),
-        lane=next((_parse_lane(line) for line in lines.at_most_one("lane")), None),
-        inputs=tuple(_parse_operand(line) for line in lines.all("input")),
-        outputs=tuple(_parse_operand(line) for line in lines.all("output")),
+        loops=tuple(line.once(_parse_loop) for line in lines.all("loop")),
+        lane=next((line.once(_parse_lane) for line in lines.at_most_one("lane")), None),
+        inputs=tuple(line.once(_parse_operand) for line in lines.all("input")),
+        outputs=tuple(line.once(_parse_operand) for line in lines.all("output")),
         code=_parse_code(lines, "code"),
         finish=_parse_code(lines, "finish"),
         stages=tuple(_parse_stages(lines)),
         row_results=next((line.integers("rows") for line in lines.at_most_one("results")), ()),
         contraction=next((_parse_contraction(line) for line in lines.at_most_one("contraction")), None),
-        views=tuple(_parse_view(line) for line in lines.all("view")),
+        views=tuple(line.once(_parse_view) for line in lines.all("view")),
     )
+
+
+def _parse_loop(line: Line) -> Loop:
+    return Loop(line.integer("extent"), line.integer("split"), line.truth("reduced"))
 
 
 def _parse_lane(line: Line) -> LaneBlock:
@@ -186,14 +188,19 @@ def _parse_operand(line: Line) -> Operand:
 
 def _parse_code(lines: Lines, keyword: str) -> Code | None:
     for head in lines.at_most_one(keyword):
-        return Code(
-            tuple(Lane(lane) for lane in head.choices("inputs", Lane)),
-            head.integers("constants"),
-            tuple(_parse_instruction(line) for line in lines.all("do")),
-            head.integers("results"),
-            tuple(Lane(lane) for lane in head.choices("result_lanes", Lane)),
-        )
+        inputs, constants, results, result_lanes = head.once(_parse_code_head)
+        instructions = tuple(line.once(_parse_instruction) for line in lines.all("do"))
+        return Code(inputs, constants, instructions, results, result_lanes)
     return None
+
+
+def _parse_code_head(line: Line) -> tuple[tuple[Lane, ...], tuple[int, ...], tuple[int, ...], tuple[Lane, ...]]:
+    return (
+        line.choices("inputs", Lane),
+        line.integers("constants"),
+        line.integers("results"),
+        line.choices("result_lanes", Lane),
+    )
 
 
 def _parse_instruction(line: Line) -> Instruction:
