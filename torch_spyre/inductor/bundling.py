@@ -14,7 +14,7 @@ import torch
 
 from torch_spyre.inductor.border import OpOverload, OrderedSet
 from torch_spyre.inductor.constants import constant_on_card, move_constants
-from torch_spyre.inductor.expand import add_call
+from torch_spyre.inductor.fragments import bound, lowered
 from torch_spyre.inductor.fx_reader import (
     ALL_RESULTS,
     Reader,
@@ -33,7 +33,7 @@ from torch_spyre.inductor.graph import Graph
 from torch_spyre.inductor.kernel import launch_bundle
 from torch_spyre.inductor.library import keep
 from torch_spyre.inductor.report import GraphReport
-from torch_spyre.inductor.splicing import NotImportable, Splicer, Unread
+from torch_spyre.inductor.splicing import NotImportable, Unread
 from torch_spyre.inductor.views import keep_sources, name_views
 
 Node = torch.fx.Node
@@ -143,8 +143,9 @@ def _import(node: Node) -> None:
     reader = Reader()
     call = reader.call(node)
     hints = {symbol: _hint(node, symbol) for symbol in reader.symbols}
-    splicer = Splicer(fake_tensors(node)[0].device)
-    add_call(splicer, call, [splicer.tensor(value, hints) for value in reader.values], hints)
+    values = [bound(value, hints) for value in reader.values]
+    wholes = {value.buffer: value for value in reversed(values)}  # the first that lies in a buffer describes it
+    lowered(call, values, wholes, hints, fake_tensors(node)[0].device)
 
 
 def _hint(node: Node, symbol: str) -> int:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
-from openspyre.compiler.ir import Access, Program, Role
-from torch_spyre.inductor.graph import Argument, Expression, Graph, GraphCall, Named, Ref, evaluate
-from torch_spyre.inductor.spellings import SPELLINGS
-from torch_spyre.inductor.splicing import Splicer
-from torch_spyre.inductor.stand_in import StandIn
+from openspyre.compiler.ir import Access, Buffer, Program, Role
+from torch_spyre.inductor.fragments import Assembly, bound, lowered
+from torch_spyre.inductor.graph import Graph, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,42 +22,25 @@ class Expanded:
 
 def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Expanded:
     """The whole graph; no buffer has a layout yet."""
-    splicer = Splicer(device)
-    tensors = [splicer.tensor(value, symbols) for value in graph.values]
+    values = [bound(value, symbols) for value in graph.values]
+    wholes: dict[str, Value] = {}
+    for value in values:
+        wholes.setdefault(value.buffer, value)
+    assembly = Assembly()
     for call in graph.calls:
-        add_call(splicer, call, tensors, symbols)
+        fragment, names = lowered(call, values, wholes, symbols, device)
+        assembly.add(fragment, names, call.origin)
     roles = {graph.values[number].buffer: Role.INPUT for number in graph.inputs}
     roles |= {graph.values[number].buffer: Role.UPDATE for number in graph.updated}
     roles |= {graph.values[number].buffer: Role.OUTPUT for number in graph.outputs}
-    arguments = [replace(splicer.buffers[name], role=role) for name, role in roles.items()]
-    used = {access.buffer for op in splicer.ops for access in (*op.inputs, *op.outputs) if isinstance(access, Access)}
-    rest = [buffer for name, buffer in splicer.buffers.items() if name in used and name not in roles]
-    program = Program(graph.name, (*arguments, *rest), tuple(splicer.ops), tuple(splicer.scalars.values()))
-    return Expanded(program, tuple(number for _, number in splicer.scalars))
+    used = {access.buffer for op in assembly.ops for access in (*op.inputs, *op.outputs) if isinstance(access, Access)}
+    arguments = [_buffer(wholes[name], role) for name, role in roles.items()]
+    between = [_buffer(whole, Role.TEMP) for name, whole in wholes.items() if name in used and name not in roles]
+    own = [buffer for name, buffer in assembly.temporaries.items() if name in used]
+    scalars = tuple(scalar for scalar, _ in assembly.numbers.values())
+    program = Program(graph.name, (*arguments, *between, *own), tuple(assembly.ops), scalars)
+    return Expanded(program, tuple(number for _, number in assembly.numbers.values()))
 
 
-def add_call(splicer: Splicer, call: GraphCall, tensors: list[StandIn], symbols: Mapping[str, int]) -> None:
-    """One call of the graph, or NotImportable and no trace of it."""
-    splicer.origin = call.origin
-    arguments = [_given(argument, tensors, symbols) for argument in call.arguments]
-    results = [tensors[number] if number >= 0 else None for number in call.results]
-    spelling = SPELLINGS.get(call.target)
-    if spelling is not None:
-        spelling(splicer, arguments, arguments[0] if results[0] is None else results[0])
-    else:
-        splicer.run(call.target, arguments, results)
-
-
-def _given(argument: Argument, tensors: list[StandIn], symbols: Mapping[str, int]) -> Any:
-    match argument:
-        case Ref(value=number):
-            return tensors[number]
-        case Expression(text=text):
-            return evaluate(text, symbols)
-        case Named(kind="device", name=name):
-            return torch.device(name)
-        case Named(name=name):
-            return getattr(torch, name)
-        case tuple():
-            return [_given(item, tensors, symbols) for item in argument]
-    return argument
+def _buffer(whole: Value, role: Role) -> Buffer:
+    return Buffer(whole.buffer, whole.dtype, whole.size, whole.stride, role)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Splices aten calls into one IR program: every call goes through the lowering that serves it eagerly.
+"""Splices an aten call into IR ops: every call goes through the lowering that serves it eagerly.
 
 So a compiled graph computes with the same rows in the same order as eager does, and knows every operator that eager knows.
 """
@@ -6,7 +6,7 @@ So a compiled graph computes with the same rows in the same order as eager does,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,7 +15,6 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Role, Scalar
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import Kind
-from torch_spyre.inductor.graph import Value, evaluate
 from torch_spyre.inductor.stand_in import StandIn
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
@@ -57,23 +56,31 @@ class SplicedCall(Call):
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A buffer of a lowering's own, named after the row and the place of the op it was made for."""
+
+    buffer: Buffer
+    row: str
+    place: int
+
+    @property
+    def name(self) -> str:
+        return temporary_name(self.row, self.place, self.buffer.name)
+
+
+def temporary_name(row: str, place: int, name: str) -> str:
+    return f"{row}_{place}.{name}"
+
+
 class Splicer:
-    """Builds the program of a graph, call by call."""
+    """Builds the ops of a call on tensors that lie in `buffers`."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.buffers: dict[str, Buffer] = {}
+    def __init__(self, buffers: dict[str, Buffer]) -> None:
+        self.buffers = buffers
+        self.temporaries: list[Temporary] = []
         self.ops: list[Op] = []
-        self.scalars: dict[tuple[str, float], Scalar] = {}
-        self.origin = ""
-
-    def tensor(self, value: Value, symbols: Mapping[str, int]) -> StandIn:
-        size = tuple(evaluate(extent, symbols) for extent in value.size)
-        stride = tuple(evaluate(extent, symbols) for extent in value.stride)
-        dtype = getattr(torch, value.dtype)
-        if value.buffer not in self.buffers:
-            self.buffers[value.buffer] = Buffer(value.buffer, value.dtype, size, stride, Role.TEMP)
-        return StandIn(value.buffer, dtype, size, stride, evaluate(value.offset, symbols), self.device)
+        self.scalars: dict[tuple[str, str], tuple[Scalar, float]] = {}  # by dtype and text: -0.0 equals 0.0
 
     # --- what spellings are made of -----------------------------------------------------------------------------------
 
@@ -109,18 +116,16 @@ class Splicer:
             raise NotImportable(f"a copy of rank {target.dim()}, a program has at most {MAX_RANK} dims")
         dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(target.shape))
         row = "relayout" if source.dtype == target.dtype else "cast"
-        self.ops.append(
-            Op(f"{row}_{len(self.ops)}", row, dims, (_access(source),), (_access(target),), (), self.origin)
-        )
+        self.ops.append(Op(f"{row}_{len(self.ops)}", row, dims, (_access(source),), (_access(target),)))
 
     def splice(self, call: SplicedCall, builder: ProgramBuilder) -> None:
-        """Take over what a lowering built: its buffers become the graph's, its scalars the graph's constants."""
-        names, prefix = {}, f"{builder.ops[-1].row}_{len(self.ops)}"
+        """Take over what a lowering built, its buffers and scalars too."""
+        names = {}
         symbols = iter(builder.symbols)
         for buffer in builder.buffers:
             if buffer.role is Role.TEMP:
-                names[buffer.name] = f"{prefix}.{buffer.name}"
-                self.buffers[names[buffer.name]] = replace(buffer, name=names[buffer.name])
+                self.temporaries.append(Temporary(buffer, builder.ops[-1].row, len(self.ops)))
+                names[buffer.name] = self.temporaries[-1].name
             else:
                 symbol = next(symbols)
                 tensor = call.tensors[symbol] if symbol >= 0 else call.fixed[-1 - symbol]
@@ -134,20 +139,20 @@ class Splicer:
                 replace(
                     op,
                     name=f"{op.row}_{len(self.ops)}",
-                    inputs=tuple(_renamed(operand, names, scalars) for operand in op.inputs),
+                    inputs=tuple(renamed(operand, names, scalars) for operand in op.inputs),
                     outputs=tuple(replace(access, buffer=names[access.buffer]) for access in op.outputs),
-                    origin=self.origin,
                 )
             )
 
     def _constant(self, operand: Scalar, value: Any) -> Scalar:
         if isinstance(value, StandIn):
             raise NotImportable("a number that only the launch knows")
-        key = operand.dtype, float(value) if operand.dtype != "int32" else int(value)
-        return self.scalars.setdefault(key, Scalar(f"c{len(self.scalars)}", operand.dtype))
+        number = float(value) if operand.dtype != "int32" else int(value)
+        fresh = Scalar(f"c{len(self.scalars)}", operand.dtype), number
+        return self.scalars.setdefault((operand.dtype, repr(number)), fresh)[0]
 
 
-def _renamed(operand: Operand, names: dict[str, str], scalars: dict[str, Scalar]) -> Operand:
+def renamed(operand: Operand, names: Mapping[str, str], scalars: Mapping[str, Scalar]) -> Operand:
     if isinstance(operand, Access):
         return replace(operand, buffer=names[operand.buffer])
     return scalars[operand.name] if isinstance(operand, Scalar) else operand

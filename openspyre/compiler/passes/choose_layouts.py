@@ -7,7 +7,7 @@ combinations where these are few, the best `width` of them at every step where t
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -126,16 +126,33 @@ def _solve(problem: _Problem, width: int) -> tuple[SpyreTensorLayout | None, ...
     last = [max(names.index(a.buffer) for a in op.accesses if a.buffer in names) for op in problem.ops]
     states: list[tuple[int, dict[str, Buffer]]] = [(0, {})]
     for place, name in enumerate(names):
-        decidable = [op for op, when in zip(problem.ops, last, strict=True) if when == place]
+        decidable = [_Cost(op) for op, when in zip(problem.ops, last, strict=True) if when == place]
+        options = [replace(fixed[name], layout=layout) for layout in _candidates(fixed[name])]
         grown = []
         for cost, picked in states:
-            for layout in _candidates(fixed[name]):
-                now = {**picked, name: replace(fixed[name], layout=layout)}
-                grown.append((cost + sum(relayout_bytes(op, ChainMap(now, fixed)) for op in decidable), now))
+            for option in options:
+                now = {**picked, name: option}
+                buffers = ChainMap(now, fixed)
+                grown.append((cost + sum(op.given(buffers) for op in decidable), now))
         states = sorted(grown, key=lambda state: state[0])[:width]
     before = sum(relayout_bytes(op, fixed) for op in problem.ops)
     best = states[0][1] if states[0][0] < before else fixed
     return tuple(best[name].layout for name in names)
+
+
+class _Cost:
+    """What an op moves, asked once per combination of its own buffers: most states differ in others."""
+
+    def __init__(self, op: Op) -> None:
+        self._op = op
+        self._names = tuple(dict.fromkeys(access.buffer for access in op.accesses))
+        self._known: dict[tuple[SpyreTensorLayout | None, ...], int] = {}
+
+    def given(self, buffers: Mapping[str, Buffer]) -> int:
+        layouts = tuple(buffers[name].layout for name in self._names)
+        if layouts not in self._known:
+            self._known[layouts] = relayout_bytes(self._op, buffers)
+        return self._known[layouts]
 
 
 def _candidates(buffer: Buffer) -> list[SpyreTensorLayout]:

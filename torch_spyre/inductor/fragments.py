@@ -1,0 +1,161 @@
+"""What one aten call adds to a program: ops on numbered buffers. Equal calls are lowered once, in whichever layer or graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from openspyre.compiler.ir import Buffer, Op, Role, Scalar
+from torch_spyre.inductor.graph import Argument, Expression, GraphCall, Named, Ref, Value, evaluate
+from torch_spyre.inductor.spellings import SPELLINGS
+from torch_spyre.inductor.splicing import NotImportable, Splicer, Temporary, renamed, temporary_name
+from torch_spyre.inductor.stand_in import StandIn
+
+_LIMIT = 4096  # calls remembered; a model has some dozens that differ
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A call's ops. Its operands' buffers are called "0", "1", ..., in the order in which the call names them."""
+
+    ops: tuple[Op, ...]
+    temporaries: tuple[Temporary, ...]
+    numbers: Mapping[str, tuple[str, float]]  # scalar of the fragment -> dtype, value
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A call without names. `arguments` is text, in which 1, 1.0, True and -0.0 differ."""
+
+    target: str
+    arguments: str
+    results: tuple[int, ...]
+    operands: tuple[Value, ...]
+    buffers: tuple[Value, ...]
+    device: torch.device
+
+
+_known: dict[Described, Fragment | NotImportable] = {}
+
+
+def bound(value: Value, symbols: Mapping[str, int]) -> Value:
+    """A value with numbers for its symbols."""
+    size = tuple(evaluate(extent, symbols) for extent in value.size)
+    stride = tuple(evaluate(extent, symbols) for extent in value.stride)
+    return Value(value.buffer, value.dtype, size, stride, evaluate(value.offset, symbols))
+
+
+def lowered(
+    call: GraphCall,
+    values: Sequence[Value],
+    buffers: Mapping[str, Value],
+    symbols: Mapping[str, int],
+    device: torch.device,
+) -> tuple[Fragment, tuple[str, ...]]:
+    """A call's fragment, and which buffers its numbered ones are; NotImportable if no lowering takes it.
+
+    `values` are bound; `buffers` has the value that describes each whole buffer.
+    """
+    operands: dict[int, int] = {}  # number of a value -> of the operand
+    arguments = tuple(_numbered(argument, operands, symbols) for argument in call.arguments)
+    results = tuple(-1 if number < 0 else operands.setdefault(number, len(operands)) for number in call.results)
+    names: dict[str, str] = {}
+    for number in operands:
+        names.setdefault(values[number].buffer, str(len(names)))
+    described = Described(
+        call.target,
+        repr(arguments),
+        results,
+        tuple(replace(values[number], buffer=names[values[number].buffer]) for number in operands),
+        tuple(replace(buffers[name], buffer=number) for name, number in names.items()),
+        device,
+    )
+    found = _known.get(described)
+    if found is None:
+        if len(_known) >= _LIMIT:
+            _known.clear()
+        found = _known[described] = _lower(described, arguments)
+    if isinstance(found, NotImportable):
+        raise type(found)(*found.args)
+    return found, tuple(names)
+
+
+def _numbered(argument: Argument, operands: dict[int, int], symbols: Mapping[str, int]) -> Argument:
+    match argument:
+        case Ref(value=number):
+            return Ref(operands.setdefault(number, len(operands)))
+        case Expression(text=text):
+            return evaluate(text, symbols)
+        case tuple():
+            return tuple(_numbered(item, operands, symbols) for item in argument)
+    return argument
+
+
+def _lower(described: Described, arguments: tuple[Argument, ...]) -> Fragment | NotImportable:
+    splicer = Splicer(
+        {b.buffer: Buffer(b.buffer, b.dtype, b.size, b.stride, Role.TEMP) for b in described.buffers}  # type: ignore[arg-type]
+    )
+    tensors = [_stand_in(value, described.device) for value in described.operands]
+    given = [_given(argument, tensors) for argument in arguments]
+    results = [tensors[number] if number >= 0 else None for number in described.results]
+    spelling = SPELLINGS.get(described.target)
+    try:
+        if spelling is not None:
+            spelling(splicer, given, given[0] if results[0] is None else results[0])
+        else:
+            splicer.run(described.target, given, results)
+    except NotImportable as reason:
+        return reason.with_traceback(None)
+    numbers = {scalar.name: (dtype, value) for (dtype, _), (scalar, value) in splicer.scalars.items()}
+    return Fragment(tuple(splicer.ops), tuple(splicer.temporaries), numbers)
+
+
+def _stand_in(value: Value, device: torch.device) -> StandIn:
+    return StandIn(value.buffer, getattr(torch, value.dtype), value.size, value.stride, value.offset, device)  # type: ignore[arg-type]
+
+
+def _given(argument: Argument, tensors: list[StandIn]) -> Any:
+    match argument:
+        case Ref(value=number):
+            return tensors[number]
+        case Named(kind="device", name=name):
+            return torch.device(name)
+        case Named(name=name):
+            return getattr(torch, name)
+        case tuple():
+            return [_given(item, tensors) for item in argument]
+    return argument
+
+
+class Assembly:
+    """A program being put together of fragments, each on buffers of the graph."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.temporaries: dict[str, Buffer] = {}
+        self.numbers: dict[tuple[str, str], tuple[Scalar, float]] = {}
+
+    def add(self, fragment: Fragment, names: Sequence[str], origin: str) -> None:
+        base = len(self.ops)
+        known = {str(place): name for place, name in enumerate(names)}
+        for made in fragment.temporaries:
+            name = known[made.name] = temporary_name(made.row, base + made.place, made.buffer.name)
+            self.temporaries[name] = replace(made.buffer, name=name)
+        scalars = {name: self._scalar(*number) for name, number in fragment.numbers.items()}
+        for place, op in enumerate(fragment.ops, base):
+            self.ops.append(
+                replace(
+                    op,
+                    name=f"{op.row}_{place}",
+                    inputs=tuple(renamed(operand, known, scalars) for operand in op.inputs),
+                    outputs=tuple(replace(access, buffer=known[access.buffer]) for access in op.outputs),
+                    origin=origin,
+                )
+            )
+
+    def _scalar(self, dtype: str, value: float) -> Scalar:
+        fresh = Scalar(f"c{len(self.numbers)}", dtype), value
+        return self.numbers.setdefault((dtype, repr(value)), fresh)[0]
