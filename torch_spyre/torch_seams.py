@@ -124,6 +124,13 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch._inductor.config", "whether TORCH_COMPILE_DEBUG is on", "it becomes public"),
     Seam("torch._dynamo.utils.get_debug_dir", "where TORCH_COMPILE_DEBUG writes", "it becomes public"),
     Seam("torch._inductor.compile_fx.compile_fx", 'what backend="spyre" compiles with', "it becomes public"),
+    Seam(
+        "torch._inductor.compile_fx",
+        "its _recursive_post_grad_passes puts repeated regions back into a graph on the card first, so that they share a launch",
+        "a device's pass is given a graph before its subgraphs",
+    ),
+    Seam("torch.ops.higher_order.invoke_subgraph", "how a graph calls a repeated region", "it becomes public"),
+    Seam("torch.fx.node.map_arg", "a node's arguments by their values", "torch.fx exports it"),
     Seam("torch.fx.node.has_side_effect", "a bundle that updates inputs is not dead", "it becomes public"),
     Seam("torch.utils._sympy.printers.PythonPrinter", "sizes as text", "it becomes public"),
     Seam("torch._inductor.virtualized.V", "the graph being compiled", "Inductor has a public border for backends"),

@@ -18,6 +18,7 @@ from torch_spyre.inductor.border import (
 )
 from torch_spyre.inductor.bundling import bundle
 from torch_spyre.inductor.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
+from torch_spyre.inductor.regions import put_back_before_passes
 from torch_spyre.inductor.report import new_report
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.whole_operators import keep_whole
@@ -44,3 +45,4 @@ def register() -> None:
         DEVICE_NAME, SpyreScheduling, SpyreWrapper, SpyreWrapper, device_custom_pass=BundlePass()
     )
     keep_whole()
+    put_back_before_passes()
