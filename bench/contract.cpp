@@ -28,7 +28,7 @@ Step matmul(int64_t m, int64_t k, int64_t n) {
   step.loops = {{m, 1, false}, {n_blocks, 1, false}, {k_blocks, 1, true}};
   step.lane = {.lanes = kStick, .extent = n, .block_loop = 1};
   step.k_extent = k;
-  step.b_k_stride = kStick;
+  step.b_row_stride = kStick;
   step.inputs.resize(2);
   step.outputs.resize(1);
   step.inputs[0].stride = {kStick, 0, m * kStick};

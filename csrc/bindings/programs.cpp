@@ -147,7 +147,8 @@ Step step_of(const py::handle& model) {
   if (const py::object contraction = model.attr("contraction"); !contraction.is_none()) {
     step.k_extent = field<int64_t>(contraction, "k_extent");
     step.k_lanes = field<int32_t>(contraction, "k_lanes");
-    step.b_k_stride = field<int64_t>(contraction, "b_k_stride");
+    step.b_row_stride = field<int64_t>(contraction, "b_row_stride");
+    step.b_along_k = field<bool>(contraction, "b_along_k");
   }
   for (const py::handle view : model.attr("views")) step.views.push_back(view_of(view));
   step.index_stride = field<int64_t>(model, "index_stride");

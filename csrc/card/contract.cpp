@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int64_t kColumnUnit = 64;  // whole sticks of every format and whole panels of every kernel
 constexpr int64_t kRowsAhead = 32;
+constexpr int64_t kStickFloats = kStickBytes / sizeof(float);
 constexpr int64_t kPitchPad = 16;  // keeps rows of A from falling into the same cache sets
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -65,12 +67,14 @@ class Task {
     row_ = row, rows_ = rows, column_ = column, columns_ = columns;
     const int64_t sums_size = rows * round_up(columns, kColumnUnit), slices = slice_count();
     const int64_t a_size = (blocking_.stream ? rows : blocking_.block_rows) * a_pitch();
-    float* memory =
-        scratch.at_least((slices > 1 ? 2 : 1) * sums_size + a_size + blocking_.group_columns * blocking_.depth);
+    const int64_t b_size = blocking_.group_columns * blocking_.depth;
+    const int64_t turned_size = plan_.b_along_k ? blocking_.depth * kStickFloats : 0;
+    float* memory = scratch.at_least((slices > 1 ? 2 : 1) * sums_size + a_size + b_size + turned_size);
     float* total = memory;
     float* part = slices > 1 ? total + sums_size : total;
     a_ = part + sums_size;
     b_ = a_ + a_size;
+    turned_ = reinterpret_cast<std::byte*>(b_ + b_size);
     for (int64_t slice = 0; slice < slices; ++slice) {
       sums_ = slice == 0 ? total : part;
       add_slice(plan_.slices[static_cast<size_t>(slice)], plan_.slices[static_cast<size_t>(slice) + 1]);
@@ -87,17 +91,31 @@ class Task {
   float* sums_at(int64_t column) const { return sums_ + column * rows_; }
 
   const std::byte* b_at(int64_t k, int64_t column) const {
-    const int64_t offset = plan_.b_stick[static_cast<size_t>((column_ + column) / stick_)] +
-                           plan_.b_block[static_cast<size_t>(k / plan_.b_block_rows)] +
-                           k % plan_.b_block_rows * plan_.b_row_stride;
+    const int64_t row = plan_.b_along_k ? column_ + column : k, lane = plan_.b_along_k ? k : column_ + column;
+    const int64_t offset = plan_.b_stick[static_cast<size_t>(lane / stick_)] + lane % stick_ +
+                           plan_.b_block[static_cast<size_t>(row / plan_.b_block_rows)] +
+                           row % plan_.b_block_rows * plan_.b_row_stride;
     return bases_.b + offset * item_;
+  }
+
+  // A stick of columns, as rows along n.
+  StickRows b_rows(int64_t k, int64_t depth, int64_t column, bool cold) {
+    if (!plan_.b_along_k) return {b_at(k, column), plan_.b_row_stride, depth, cold};
+    const int64_t columns = std::min(stick_, columns_ - column);
+    if (columns < stick_) std::memset(turned_, 0, static_cast<size_t>(depth * kStickBytes));
+    for (int64_t done = 0, length; done < depth; done += length) {
+      length = std::min(depth - done, stick_ - (k + done) % stick_);
+      operand_.turn({b_at(k + done, column), plan_.b_row_stride, columns}, length, turned_ + done * kStickBytes);
+    }
+    return {turned_, stick_, depth};
   }
 
   void add_slice(int64_t begin, int64_t end) {
     if (begin == end) std::fill_n(sums_, rows_ * round_up(columns_, kColumnUnit), 0.0f);
     for (int64_t k = begin; k < end;) {
       const int64_t block_end = (k / plan_.b_block_rows + 1) * plan_.b_block_rows;
-      const int64_t limit = std::min(end, block_end), depth = std::min(limit - k, blocking_.depth);
+      const int64_t limit = plan_.b_along_k ? end : std::min(end, block_end),
+                    depth = std::min(limit - k, blocking_.depth);
       if (blocking_.stream)
         stream_depth(k, depth, k == begin, k + depth < limit);
       else
@@ -110,9 +128,10 @@ class Task {
   void stream_depth(int64_t k, int64_t depth, bool first, bool continues) {
     widen_block(0, rows_, k, depth);
     for (int64_t column = 0; column < columns_; column += stick_) {
-      const StickRows b = {b_at(k, column), plan_.b_row_stride, depth};
+      const StickRows b = b_rows(k, depth, column, false);
       const std::byte* next = after(k, depth, column + stick_, continues);
-      if (rows_ == 1) next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
+      if (rows_ == 1 && !plan_.b_along_k)
+        next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
       operand_.stream({.a = a_,
                        .a_pitch = a_pitch(),
                        .rows = rows_,
@@ -142,8 +161,10 @@ class Task {
     }
   }
 
-  // What is read of B after `depth` rows k up to `column`: the next columns, then the next rows of the first; or null.
+  // What is read of B after `depth` rows k up to `column`: the next columns, then the next rows of the first; or null,
+  // also where B is turned: that looks ahead by itself.
   const std::byte* after(int64_t k, int64_t depth, int64_t column, bool continues) const {
+    if (plan_.b_along_k) return nullptr;
     return column < columns_ ? b_at(k, column) : continues ? b_at(k + depth, 0) : nullptr;
   }
 
@@ -163,8 +184,8 @@ class Task {
 
   void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
     for (int64_t done = 0; done < columns; done += stick_)
-      operand_.fill_panels({b_at(k, column + done), plan_.b_row_stride, depth, done > 0},
-                           std::min(stick_, columns - done), b_ + done * depth);
+      operand_.fill_panels(b_rows(k, depth, column + done, done > 0), std::min(stick_, columns - done),
+                           b_ + done * depth);
   }
 
   void multiply(int64_t depth, int64_t column, int64_t columns, int64_t row, int64_t rows, bool first,
@@ -205,6 +226,7 @@ class Task {
   const int64_t item_, stick_;
   int64_t row_ = 0, rows_ = 0, column_ = 0, columns_ = 0;
   float *a_ = nullptr, *b_ = nullptr, *sums_ = nullptr;
+  std::byte* turned_ = nullptr;  // sticks along n
 };
 
 }  // namespace
@@ -225,7 +247,7 @@ Blocking choose_blocking(const Plan& plan, int threads) {
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
   blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
   blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
-  const int64_t deepest = plan.m == 1 ? plan.k : blocking.stream ? 128 : 256;
+  const int64_t deepest = plan.m == 1 && !plan.b_along_k ? plan.k : blocking.stream ? 128 : 256;
   blocking.depth = std::max<int64_t>(1, std::min(plan.k, deepest));
   const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
   const int64_t wanted_tasks = threads == 1 ? 1 : 4 * threads;  // several per thread, to even out

@@ -19,11 +19,13 @@ struct Plan {
     int64_t a, b, c;
   };
   std::vector<Batch> batches;
-  std::vector<int64_t> a_row, c_row;      // per m
-  std::vector<int64_t> a_stick;           // per stick along k
-  std::vector<int64_t> b_stick, c_stick;  // per stick along n
-  std::vector<int64_t> b_block;           // row k of B is at b_block[k / b_block_rows]
-  int64_t b_block_rows = 1;               //   + k % b_block_rows * b_row_stride
+  std::vector<int64_t> a_row, c_row;  // per m
+  std::vector<int64_t> a_stick;       // per stick along k
+  std::vector<int64_t> c_stick;       // per stick along n
+  bool b_along_k = false;             // B's sticks run along k and its rows are n; otherwise the other way round
+  std::vector<int64_t> b_stick;       // per stick of a row
+  std::vector<int64_t> b_block;       // row r of B is at b_block[r / b_block_rows]
+  int64_t b_block_rows = 1;           //   + r % b_block_rows * b_row_stride
   int64_t b_row_stride = 0;
   std::vector<int64_t> slices;  // first k of each core slice, ascending, then k: their sums are added in this order
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "contract_kernels.h"
+#include "contract_turn.h"
 
 namespace openspyre::contract {
 namespace {
@@ -261,8 +262,8 @@ void store_panel(const PanelStore& store) {
 
 template <typename V, typename Element>
 constexpr OperandKernels operand_kernels() {
-  return {widen<V, Element>, fill_panels<V, Element>, stream<V, Element>, store_panel<V, Element, uint16_t>,
-          store_panel<V, Element, float>};
+  return {widen<V, Element>, fill_panels<V, Element>,           stream<V, Element>,
+          turn<Element>,     store_panel<V, Element, uint16_t>, store_panel<V, Element, float>};
 }
 
 template <typename V>

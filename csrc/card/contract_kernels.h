@@ -10,7 +10,7 @@
 
 namespace openspyre::contract {
 
-// Rows of B as they lie in memory: one stick along n each.
+// Rows of B: one stick along n each, or along k where it is to be turned.
 struct StickRows {
   const void* first;
   int64_t stride;  // elements
@@ -64,6 +64,8 @@ struct OperandKernels {
   // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns].
   void (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
   void (*stream)(const StreamBlock& block);
+  // The first `lanes` lanes of up to a stick's number of rows: lane i of row j becomes lane j of stick i.
+  void (*turn)(const StickRows& source, int64_t lanes, void* target);
   void (*store_sen169)(const PanelStore& store);
   void (*store_fp32)(const PanelStore& store);
 };

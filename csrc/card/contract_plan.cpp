@@ -84,13 +84,16 @@ std::vector<Plan::Batch> points(const Step& step, const CoreBox& box, Wanted wan
   return found;
 }
 
-void plan_k(Plan& plan, const Step& step, const Axes& axes) {
-  const Operand& b = step.inputs[1];
-  const int64_t blocks = (plan.k + step.k_lanes - 1) / step.k_lanes;
-  const bool even = blocks <= 1 || stride_of(b, axes.k) == step.k_lanes * step.b_k_stride;
-  plan.b_row_stride = step.b_k_stride;
-  plan.b_block_rows = even ? std::max<int64_t>(plan.k, 1) : step.k_lanes;
-  for (int64_t block = 0; block < (even ? 1 : blocks); ++block) plan.b_block.push_back(block * stride_of(b, axes.k));
+// Rows of B along an axis whose blocks have `lanes` of them.
+void plan_b_rows(Plan& plan, const Step& step, int loop, int64_t first_block, int64_t lanes, int64_t extent) {
+  const int64_t stride = stride_of(step.inputs[1], loop), blocks = (extent + lanes - 1) / lanes;
+  const bool even = blocks <= 1 || stride == lanes * step.b_row_stride;
+  plan.b_row_stride = step.b_row_stride;
+  plan.b_block_rows = even ? std::max<int64_t>(extent, 1) : lanes;
+  for (int64_t block = 0; block < (even ? 1 : blocks); ++block) plan.b_block.push_back((first_block + block) * stride);
+}
+
+void plan_slices(Plan& plan, const Step& step, const Axes& axes) {
   const int64_t split = axes.k < 0 ? 1 : step.loops[static_cast<size_t>(axes.k)].split;
   const int64_t blocks_per_slice = axes.k < 0 ? 1 : step.loops[static_cast<size_t>(axes.k)].extent / split;
   for (int64_t slice = 0; slice < split; ++slice)
@@ -111,9 +114,16 @@ Plan plan(const Step& step, const CoreBox& box) {
   plan.n = extent_in_box(box, axes.n, step.lane.lanes, step.lane.extent);
   const int64_t first_block = axes.n < 0 ? 0 : box.begin[static_cast<size_t>(axes.n)];
   plan.a_stick = stick_offsets(a, axes.k, 0, step.k_lanes, plan.k);
-  plan.b_stick = stick_offsets(b, axes.n, first_block, step.lane.lanes, plan.n);
   plan.c_stick = stick_offsets(c, axes.n, first_block, step.lane.lanes, plan.n);
-  plan_k(plan, step, axes);
+  plan.b_along_k = step.b_along_k;
+  if (step.b_along_k) {
+    plan.b_stick = stick_offsets(b, axes.k, 0, step.k_lanes, plan.k);
+    plan_b_rows(plan, step, axes.n, first_block, step.lane.lanes, plan.n);
+  } else {
+    plan.b_stick = stick_offsets(b, axes.n, first_block, step.lane.lanes, plan.n);
+    plan_b_rows(plan, step, axes.k, 0, step.k_lanes, plan.k);
+  }
+  plan_slices(plan, step, axes);
 
   const auto outer = [&](int loop) { return loop != axes.n && loop != axes.k; };
   const auto shares_b = [&](int loop) { return b.stride[static_cast<size_t>(loop)] == 0; };

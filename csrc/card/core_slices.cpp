@@ -55,8 +55,9 @@ ElementSpan operand_span(const Step& step, const Operand& operand, int core) {
   const bool is_b = contract && step.inputs.size() > 1 && &operand == &step.inputs[1];
   const bool is_table = (step.kind == StepKind::Gather && &operand == &step.inputs[0]) ||
                         (step.kind == StepKind::Scatter && &operand == &step.outputs[0]);
-  widen_lanes(span, operand, is_a ? step.k_lanes : step.lane.lanes);
-  if (is_b) widen(span, step.k_lanes, step.b_k_stride);
+  const bool along_k = is_a || (is_b && step.b_along_k);
+  widen_lanes(span, operand, along_k ? step.k_lanes : step.lane.lanes);
+  if (is_b) widen(span, step.b_along_k ? step.lane.lanes : step.k_lanes, step.b_row_stride);
   if (is_table) widen(span, std::max<int64_t>(1, step.index_bound), step.index_stride);
   return span;
 }

@@ -218,10 +218,12 @@ struct Step {
       row_results;  // Rows: row register or 128 + row scalar of each output; empty: the last stage's target
 
   // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is
-  // read as Vector along k, B as Vector along n with one row per k: strides of B per k element in `b_k_stride`.
+  // read as Vector along k, B as Vector along n with one row per k, or along k with one row per n (`b_along_k`): from
+  // one row to the next, within a block, it is `b_row_stride` elements.
   int64_t k_extent = 0;
   int32_t k_lanes = 64;
-  int64_t b_k_stride = 0;
+  int64_t b_row_stride = 0;
+  bool b_along_k = false;
 
   // Relayout: views in host coordinates of the two buffers, resolved against the launch's addresses.
   struct View {

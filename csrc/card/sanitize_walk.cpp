@@ -42,7 +42,7 @@ StepWalk::StepWalk(Card& card, const Program& program, const Step& step, const L
       code_(step.code, code_inputs(step), step.outputs, step.lane.lanes),
       block_stream_(step.inputs.size() + step.outputs.size()) {
   for (size_t i = 0; i < step.inputs.size(); ++i) {
-    const bool along_k = step.kind == StepKind::Contract && i == 0;
+    const bool along_k = step.kind == StepKind::Contract && (i == 0 || step.b_along_k);
     inputs_.emplace_back(step, step.inputs[i], static_cast<int>(i), label(program, step.inputs[i], "input", i),
                          along_k ? step.k_lanes : step.lane.lanes);
   }
@@ -193,10 +193,10 @@ void StepWalk::contract(int core) {
     for (const int64_t row : plan.a_row)
       each_stick(plan.a_stick, a.operand(), plan.k,
                  [&](int64_t stick, int64_t count) { a.require_run((batch.a + row + stick) * a.itemsize(), count); });
-    for (int64_t k = 0; k < plan.k; ++k) {
+    for (int64_t r = 0; r < (plan.b_along_k ? plan.n : plan.k); ++r) {
       const int64_t row =
-          plan.b_block[static_cast<size_t>(k / plan.b_block_rows)] + k % plan.b_block_rows * plan.b_row_stride;
-      each_stick(plan.b_stick, b.operand(), plan.n,
+          plan.b_block[static_cast<size_t>(r / plan.b_block_rows)] + r % plan.b_block_rows * plan.b_row_stride;
+      each_stick(plan.b_stick, b.operand(), plan.b_along_k ? plan.k : plan.n,
                  [&](int64_t stick, int64_t count) { b.require_run((batch.b + row + stick) * b.itemsize(), count); });
     }
   }

@@ -66,7 +66,8 @@ class StepCheck {
             "more than " + std::to_string(kMaxOperands) + " inputs or outputs");
     require(!step_.outputs.empty(), "there is no output");
     for (size_t i = 0; i < step_.inputs.size(); ++i) {
-      check_operand(step_.inputs[i], "input " + std::to_string(i), step_.kind == StepKind::Contract && i == 0);
+      check_operand(step_.inputs[i], "input " + std::to_string(i),
+                    step_.kind == StepKind::Contract && (i == 0 || step_.b_along_k));
       require(step_.kind == StepKind::Contract || can_load(step_.inputs[i]),
               "input " + std::to_string(i) + ": " + element_text(step_.inputs[i]) + " cannot be loaded");
     }

@@ -32,15 +32,24 @@ def check_description(description: Description, problems: Problems, machine: Mac
         check_expression(description, problems)
 
 
+def _check_contraction(description: Description, problems: Problems) -> None:
+    lanes = [tensor.lane_dim for tensor in description.tensors if tensor.lane_dim is not None]
+    n, k = len(description.dims) - 2, len(description.dims) - 1
+    shape = n >= 1 and len(description.tensors) == len(lanes) == 3 and len(description.inputs) == 2
+    if not shape or [index for index, dim in enumerate(description.dims) if dim.reduced] != [k]:
+        expected = "two inputs and an output, all along sticks, over batch, m, n and a reduced k, k last"
+        problems.say("openspyre_", f"{len(description.dims)} dims, {len(description.tensors)} tensors", expected)
+    elif lanes not in ([k, n, n], [k, k, n]):
+        expected = f"[{k}, {n}, {n}] or [{k}, {k}, {n}]: along k, along n or k, along n"
+        problems.say("openspyre_.lane_dim", str(lanes), expected)
+
+
 def _check_kind(description: Description, problems: Problems) -> None:
     kind = TABLE[description.row].kind
     lanes = [tensor.lane_dim for tensor in description.tensors if tensor.lane_dim is not None]
     reduced = [dim for dim in description.dims if dim.reduced]
     if kind is Kind.CONTRACTION:
-        shape = len(description.dims) >= 3 and len(description.tensors) == 3 and len(reduced) == 1
-        if not (shape and description.dims[-1].reduced and len(lanes) == 3 and len(description.inputs) == 2):
-            expected = "two inputs and an output, all along sticks, over batch, m, n and a reduced k, k last"
-            problems.say("openspyre_", f"{len(description.dims)} dims, {len(description.tensors)} tensors", expected)
+        _check_contraction(description, problems)
     elif kind is Kind.INDEXED:
         _check_indexed(description, problems)
     elif kind in (Kind.SCAN, Kind.SORT):

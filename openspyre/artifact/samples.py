@@ -100,6 +100,17 @@ def matmul() -> Bundle:
     return Bundle("matmul", (a, b, out), (op,), (Execution("mm_0", 0, _at(a, b, out)),))
 
 
+def scores() -> Bundle:
+    """a @ b.t(): the second operand's sticks run along k too."""
+    a, b = buffer("a", (64, 192), Role.INPUT), buffer("b", (100, 192), Role.INPUT)
+    out = buffer("out", (64, 100), Role.OUTPUT)
+    sizes = (64, 100, 192)
+    dims = (Dim("m", 64, 4), Dim("n", 100, 2), Dim("k", 192, reduced=True))
+    tensors = walk(a, (192, 0, 1), sizes), walk(b, (0, 192, 1), sizes), walk(out, (100, 1, 0), sizes)
+    op = Description("batchmatmul", dims, tensors[:2], tensors[2:])
+    return Bundle("scores", (a, b, out), (op,), (Execution("scores_0", 0, _at(a, b, out)),))
+
+
 def transposed() -> Bundle:
     """A relayout: the transpose of a matrix, written densely."""
     x, out = buffer("x", (64, 128), Role.INPUT), buffer("out", (128, 64), Role.OUTPUT)
@@ -141,4 +152,4 @@ def counted() -> Bundle:
 
 
 def samples() -> tuple[Bundle, ...]:
-    return pointwise(), row_sums(), matmul(), transposed(), normalised(), gathered(), counted()
+    return pointwise(), row_sums(), matmul(), scores(), transposed(), normalised(), gathered(), counted()

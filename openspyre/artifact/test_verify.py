@@ -16,7 +16,7 @@ import pytest
 from openspyre.artifact import Bundle, InvalidBundle, Problem, read, verify, write
 from openspyre.artifact.fuzz import SECONDS_PER_MUTANT, answer, main, mutants
 from openspyre.artifact.model import Dim, Place, Role
-from openspyre.artifact.samples import buffer, matmul, pointwise, samples, transposed, walk
+from openspyre.artifact.samples import buffer, matmul, pointwise, samples, scores, transposed, walk
 from openspyre.spec.machine import MIB
 
 
@@ -161,6 +161,14 @@ def test_more_cores_than_a_card_has() -> None:
     op = replace(bundle.descriptions[0], dims=(Dim("m", 64, 32), Dim("n", 128, 2), Dim("k", 192, 1, True)))
     problem = only(found(replace(bundle, descriptions=(op,))))
     assert (problem.found, problem.expected) == ("splits for 64 cores", "at most 32")
+
+
+def test_a_contraction_whose_tensors_run_along_other_dims() -> None:
+    bundle = scores()
+    op = bundle.descriptions[0]
+    along_m = replace(op, outputs=(replace(op.outputs[0], lane_dim=0),), dims=(Dim("m", 64), *op.dims[1:]))
+    problem = next(p for p in found(replace(bundle, descriptions=(along_m,))) if p.field == "openspyre_.lane_dim")
+    assert (problem.found, problem.expected[:22]) == ("[2, 2, 0]", "[2, 1, 1] or [2, 2, 1]")
 
 
 def test_temps_that_overlap_while_both_are_in_use() -> None:

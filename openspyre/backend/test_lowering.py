@@ -73,11 +73,18 @@ def test_a_contraction_reads_a_along_k_and_b_along_n() -> None:
     assert step.kind is StepKind.CONTRACT
     assert step.loops == (Loop(64, 4), Loop(2, 2), Loop(3, 1, True))
     assert step.lane == LaneBlock(64, 128, 1)
-    assert step.contraction == Contraction(k_extent=192, k_lanes=64, b_k_stride=64)
+    assert step.contraction == Contraction(k_extent=192, k_lanes=64, b_row_stride=64)
     a, b = step.inputs
     assert a.strides == (64, 0, 64 * 64)
     assert b.strides == (0, 192 * 64, 64 * 64)
     assert step.outputs[0].strides == (64, 64 * 64, 0)
+
+
+def test_a_contraction_may_read_b_along_k() -> None:
+    (step,) = steps(samples.scores())
+    assert step.loops == (Loop(64, 4), Loop(2, 2), Loop(3, 1, True))
+    assert step.contraction == Contraction(k_extent=192, k_lanes=64, b_row_stride=64, b_along_k=True)
+    assert step.inputs[1].strides == (0, 64 * 64, 100 * 64)
 
 
 def test_a_relayout_goes_by_views_and_begins_at_its_buffer() -> None:

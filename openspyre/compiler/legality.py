@@ -11,6 +11,7 @@ from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Op
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
+from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, require_supported
 from openspyre.spec.ops import TABLE, Indexing, Kind
 
@@ -21,16 +22,29 @@ def lanes_of(op: Op, buffers: Buffers) -> list[int | None]:
     """Per access, inputs first, the dim that runs along its sticks."""
     kind = TABLE[op.row].kind
     if kind is Kind.CONTRACTION:
-        return _contraction_lanes(op)
+        return [*contraction_lanes(op, buffers)]
     if kind is Kind.INDEXED:
         return _indexed_lanes(op, buffers)
     return [_lane_dim(op, range(len(op.dims)), buffers)] * len(op.accesses)
 
 
-def _contraction_lanes(op: Op) -> list[int | None]:
-    """A contraction reads its first operand along k, its second and its result along n."""
-    k = next(d for d, dim in enumerate(op.dims) if dim.reduced)
-    return [k, len(op.dims) - 2, len(op.dims) - 2]
+def contraction_lanes(op: Op, buffers: Buffers) -> tuple[int, int, int]:
+    """A contraction reads its first operand along k and writes along n; the second may run along k, if it already does."""
+    n, k = len(op.dims) - 2, len(op.dims) - 1
+    if len(op.dims) < 3 or not op.dims[k].reduced:
+        raise InternalError(f"{op.name}: a contraction's dims end in m, n and a reduced k, not {op.dims}")
+    second = op.inputs[1]
+    found = stick_access(second, op.dims, buffers[second.buffer]) if isinstance(second, Access) else None
+    along_k = isinstance(found, StickAccess) and found.lane_dim == k
+    return k, k if along_k else n, n
+
+
+def turned(op: Op, buffers: Buffers) -> Access | None:
+    """The second operand of a contraction that reads it along k: it turns it, block by block, wherever it needs one."""
+    if TABLE[op.row].kind is not Kind.CONTRACTION or contraction_lanes(op, buffers)[1] != len(op.dims) - 1:
+        return None
+    second = op.inputs[1]
+    return second if isinstance(second, Access) else None
 
 
 def _indexed_lanes(op: Op, buffers: Buffers) -> list[int | None]:
@@ -126,6 +140,12 @@ def moved_bytes(op: Op, access: Access) -> int:
     return elements(op, access) * STICK_BYTES // require_supported(access.dtype).device.elems_per_stick
 
 
-def relayout_bytes(op: Op, buffers: Buffers) -> int:
-    """What the relayouts an op needs would move."""
-    return sum(moved_bytes(op, access) for access in misfits(op, buffers))
+# Turning blocks in the cache costs about this part of a relayout, which reads and writes memory.
+_TURNED_PART = 8
+
+
+def layout_cost(op: Op, buffers: Buffers) -> int:
+    """What the relayouts an op needs would move, in bytes, and what it costs it to turn an operand itself."""
+    aside = turned(op, buffers)
+    own = 0 if aside is None else moved_bytes(op, aside) // _TURNED_PART
+    return own + sum(moved_bytes(op, access) for access in misfits(op, buffers))

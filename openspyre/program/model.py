@@ -104,9 +104,12 @@ class RowStage:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
+    """The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart."""
+
     k_extent: int
     k_lanes: int
-    b_k_stride: int
+    b_row_stride: int
+    b_along_k: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ STEPS = st.builds(
     combine=COMBINES,
     stages=st.lists(st.builds(RowStage, REGISTERS, CODES, st.integers(0, 140), COMBINES), max_size=2).map(tuple),
     row_results=REGISTERS,
-    contraction=st.none() | st.builds(Contraction, NUMBERS, NUMBERS, NUMBERS),
+    contraction=st.none() | st.builds(Contraction, NUMBERS, NUMBERS, NUMBERS, st.booleans()),
     views=st.lists(VIEWS, max_size=2).map(tuple),
     index_stride=NUMBERS,
     index_bound=NUMBERS,

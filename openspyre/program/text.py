@@ -77,7 +77,8 @@ def _step_lines(step: Step) -> Iterator[str]:
         yield _line("results", rows=list(step.row_results))
     if step.contraction is not None:
         c = step.contraction
-        yield _line("contraction", k_extent=c.k_extent, k_lanes=c.k_lanes, b_k_stride=c.b_k_stride)
+        rows = {"b_row_stride": c.b_row_stride, "b_along_k": c.b_along_k}
+        yield _line("contraction", k_extent=c.k_extent, k_lanes=c.k_lanes, **rows)
     for view in step.views:
         yield _view_line(view)
 
@@ -221,7 +222,8 @@ def _parse_stages(lines: Lines) -> Iterator[RowStage]:
 
 
 def _parse_contraction(line: Line) -> Contraction:
-    return Contraction(line.integer("k_extent"), line.integer("k_lanes"), line.integer("b_k_stride"))
+    extent, lanes, stride = (line.integer(name) for name in ("k_extent", "k_lanes", "b_row_stride"))
+    return Contraction(extent, lanes, stride, line.truth("b_along_k"))
 
 
 def _parse_view(line: Line) -> View:

@@ -116,12 +116,13 @@ def test_run_refuses_a_card_that_computes_nothing(
 
 def test_run_reduces_contracts_and_moves(tmp_path: Path) -> None:
     x, a, b = (saved(tmp_path / f"{n}.npy", s, 2) for n, s in (("x", (128, 200)), ("a", (64, 192)), ("b", (192, 128))))
-    moved = saved(tmp_path / "m.npy", (64, 128), 3)
+    c, moved = saved(tmp_path / "c.npy", (100, 192), 4), saved(tmp_path / "m.npy", (64, 128), 3)
     out = tmp_path / "out"
     exact = np.float32
     for bundle, inputs, expected in (
         (samples.row_sums(), {"x": "x"}, x.astype(exact).sum(1)),
         (samples.matmul(), {"a": "a", "b": "b"}, a.astype(exact) @ b.astype(exact)),
+        (samples.scores(), {"a": "a", "b": "c"}, a.astype(exact) @ c.astype(exact).T),
         (samples.transposed(), {"x": "m"}, moved.T),
     ):
         files = [f"--input={name}={tmp_path / file}.npy" for name, file in inputs.items()]

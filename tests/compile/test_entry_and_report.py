@@ -43,6 +43,19 @@ def test_a_report_tells_relayouts_and_fallbacks_with_their_reasons():
     assert __file__ in text
 
 
+def test_a_decode_step_moves_nothing_of_its_cache():
+    """Keys are written along the head's dim and read so; the whole cache is not moved for one token."""
+
+    def step(query, key, value, keys, values, at):
+        keys.index_copy_(2, at, key)
+        values.index_copy_(2, at, value)
+        return F.scaled_dot_product_attention(query, keys, values)
+
+    tensors = [torch.randn(2, 3, count, 70).to("spyre") for count in (1, 1, 1, 100, 100)]
+    torch.compile(step, dynamic=False)(*tensors, torch.tensor([7]).to("spyre"))
+    assert torch_spyre.compile_report()[-1].bundles[0].specialisations[-1].relayouts == []
+
+
 def test_a_report_names_the_weights_that_were_turned():
     weight = torch.nn.Parameter(torch.randn(190, 71).to("spyre"))
     with torch.no_grad():

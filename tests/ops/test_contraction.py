@@ -6,6 +6,9 @@ import torch
 from oracle import assert_rounded, held, through_card
 from samples import FLOATS
 
+from openspyre.spec.layout import SpyreTensorLayout
+from torch_spyre.device.layouts import device_tensor_layout
+
 
 def draw(*size, dtype=torch.float16, seed=0):
     return torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(dtype)
@@ -75,6 +78,18 @@ def test_views(name):
     mine = VIEWS[name](a.to("spyre"), b.to("spyre"))
     wanted = through_card(fma_chain(held(left), held(right)), torch.float16)
     assert torch.equal((mine[0] @ mine[1]).float().cpu(), wanted)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=title)
+@pytest.mark.parametrize("m", [1, 4, 7, 200])
+def test_a_second_operand_along_k_gives_the_bits_of_one_along_n(m, dtype):
+    """Keys of an attention lie along k: they are turned on the way, in no other order of additions."""
+    a, keys = draw(3, m, 130, dtype=dtype).to("spyre"), draw(3, 97, 130, dtype=dtype, seed=1).to("spyre")
+    along_n = keys.mT.contiguous()
+    assert device_tensor_layout(keys) == SpyreTensorLayout([3, 97, 130], dtype)
+    assert torch.equal((a @ keys.mT).cpu(), (a @ along_n).cpu())
+    chain = fma_chain(a[:, :2].cpu(), keys.mT.cpu())
+    assert torch.equal((a @ keys.mT)[:, :2].float().cpu(), through_card(chain, dtype))
 
 
 FORMS = {

@@ -70,28 +70,34 @@ def test_a_module_comes_back_unchanged():
 
 
 @pytest.fixture
-def rows_of_programs(monkeypatch):
-    """The rows of each program that is compiled."""
+def lowered_programs(monkeypatch):
+    """Each program that is compiled, after the passes."""
     from openspyre.compiler import pipeline
 
     seen = []
     load = calls.load
 
     def watched(program):
-        seen.append([op.row for op in pipeline.run(program).ops])
+        seen.append(pipeline.run(program))
         return load(program)
 
     monkeypatch.setattr(calls, "load", watched)
     return seen
 
 
-def test_a_call_moves_no_weight(rows_of_programs):
+def test_a_call_moves_no_weight(lowered_programs):
+    """One that lies as the matrix unit reads it is not even turned; one in the default layout is, block by block."""
+    from openspyre.compiler.legality import turned
+
     model = nn.Linear(192, 130).half().to("spyre")
     x = torch.randn(7, 192).half().to("spyre")
     with torch.no_grad():
         model(x)
         nn.functional.linear(x, model.weight.detach().cpu().to("spyre"), model.bias)
-    assert rows_of_programs == [["batchmatmul", "add_product"], ["relayout", "batchmatmul", "add_product"]]
+    for program, aside in zip(lowered_programs, (False, True), strict=True):
+        product, added = program.ops
+        assert (product.row, added.row) == ("batchmatmul", "add_product")
+        assert (turned(product, {buffer.name: buffer for buffer in program.buffers}) is not None) == aside
 
 
 def test_training_a_linear_layer():

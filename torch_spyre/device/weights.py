@@ -1,7 +1,7 @@
 """Where a module's weights lie once it is on the card: a linear layer's with out_features on the stick.
 
 The matrix unit reads the second operand of x @ W.t() along its columns; a weight tiled so is read as it lies, any other is
-re-tiled by every call.
+turned by every call, block by block.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _LINEAR: dict[type[torch.nn.Module], tuple[str, ...]] = {
 def place_linear_weights(module: torch.nn.Module) -> None:
     """Re-tile the weights of all linear layers inside, if they have the default layout: a layout of the user's stays.
 
-    A weight that an embedding shares keeps the default: rows are looked up along the stick, and the tied linear layer re-tiles
-    a copy in each call. Untie them (a clone for the head) where that costs more than the memory.
+    A weight that an embedding shares keeps the default: rows are looked up along the stick, and the tied linear layer turns
+    it in each call. Untie them (a clone for the head) where that costs more than the memory.
     """
     looked_up = {id(m.weight) for m in module.modules() if isinstance(m, _LOOKED_UP)}
     for weight in _linear_weights(module):

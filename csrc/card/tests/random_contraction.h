@@ -48,7 +48,7 @@ struct Contraction {
 inline std::string describe(const Contraction& problem) {
   std::string text = std::string(name(problem.operand(0).element.format)) + " k " +
                      std::to_string(problem.step.k_extent) + " n " + std::to_string(problem.step.lane.extent) +
-                     " loops";
+                     (problem.step.b_along_k ? " B along k" : "") + " loops";
   for (const Loop& loop : problem.step.loops)
     text += " " + std::to_string(loop.extent) + (loop.reduced ? "r" : "") + "/" + std::to_string(loop.split);
   return text;
@@ -76,7 +76,8 @@ struct Sizes {
   std::vector<int64_t> batches;  // extents of outer loops
   std::vector<bool> shared;      // per outer loop: B does not vary
   int32_t m_split = 1, n_split = 1, k_split = 1;
-  bool uneven_blocks = false;  // rows of B in separate blocks along k
+  bool b_along_k = false;      // B's sticks; its rows are n then, and k otherwise
+  bool uneven_blocks = false;  // rows of B in separate blocks
   DataFormat operands = DataFormat::SEN169_FP16, result = DataFormat::SEN169_FP16;
   int32_t lanes = 64, k_lanes = 64;  // of a block
 };
@@ -118,6 +119,7 @@ inline Contraction make_contraction(const Sizes& sizes, Values values, Random& r
   step.lane = {.lanes = sizes.lanes, .extent = sizes.n, .block_loop = static_cast<int32_t>(n)};
   step.k_extent = sizes.k;
   step.k_lanes = sizes.k_lanes;
+  step.b_along_k = sizes.b_along_k;
   step.inputs.resize(2);
   step.outputs.resize(1);
   for (int i = 0; i < 3; ++i) {
@@ -127,17 +129,17 @@ inline Contraction make_contraction(const Sizes& sizes, Values values, Random& r
     operand.stride.assign(step.loops.size(), 0);
     Layout layout(operand, random);
     layout.start();
-    if (i == 1) {  // rows of B are k: one after the other over all blocks, or per block
-      step.b_k_stride = layout.next(sizes.uneven_blocks ? sizes.k_lanes : k_blocks * sizes.k_lanes);
-      operand.stride[k] = step.b_k_stride * sizes.k_lanes;
+    const bool along_k = i == 0 || (i == 1 && sizes.b_along_k);
+    const int64_t row_blocks = along_k ? n_blocks : k_blocks, rows = along_k ? sizes.lanes : sizes.k_lanes;
+    if (i == 1) {  // rows of B: one after the other over all blocks, or per block
+      step.b_row_stride = layout.next(sizes.uneven_blocks ? rows : row_blocks * rows);
+      operand.stride[along_k ? n : k] = step.b_row_stride * rows;
     } else {
       operand.stride[m] = layout.next(sizes.m);
     }
-    const int64_t lanes = i == 0 ? sizes.k_lanes : sizes.lanes;
-    operand.tile_stride = layout.next(lanes / layout.stick());
-    if (i == 0) operand.stride[k] = layout.next(k_blocks);
-    if (i > 0) operand.stride[n] = layout.next(n_blocks);
-    if (i == 1 && sizes.uneven_blocks) operand.stride[k] = layout.next(k_blocks);
+    operand.tile_stride = layout.next((along_k ? sizes.k_lanes : sizes.lanes) / layout.stick());
+    operand.stride[along_k ? k : n] = layout.next(along_k ? k_blocks : n_blocks);
+    if (i == 1 && sizes.uneven_blocks) operand.stride[along_k ? n : k] = layout.next(row_blocks);
     for (size_t b = 0; b < sizes.batches.size(); ++b)
       if (i != 1 || !sizes.shared[b]) operand.stride[b] = layout.next(sizes.batches[b]);
     problem.memory[i].resize(static_cast<size_t>(layout.size() * device_itemsize(format)));
@@ -180,8 +182,9 @@ class Definition {
     int64_t at = 0;
     for (size_t i = 0; i + 2 < loops_; ++i) at += index[i] * o.stride[i];
     at += n / step.lane.lanes * o.stride[loops_ - 2] + k / step.k_lanes * o.stride[loops_ - 1];
-    if (operand == 1) at += k % step.k_lanes * step.b_k_stride;
-    const int64_t lane = operand == 0 ? k % step.k_lanes : n % step.lane.lanes;
+    const bool along_k = operand == 0 || (operand == 1 && step.b_along_k);
+    if (operand == 1) at += (along_k ? n % step.lane.lanes : k % step.k_lanes) * step.b_row_stride;
+    const int64_t lane = along_k ? k % step.k_lanes : n % step.lane.lanes;
     return at + lane / stick * o.tile_stride + lane % stick;
   }
 

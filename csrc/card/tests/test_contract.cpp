@@ -78,6 +78,7 @@ Sizes random_sizes(Random& random) {
   sizes.result = random.chance(0.7) ? sizes.operands : random.chance(0.5) ? kSen169 : kFp32;
   if (sizes.operands == kFp32 && sizes.result == kFp32 && random.chance(0.5)) sizes.lanes = sizes.k_lanes = 32;
   if (random.chance(0.2)) sizes.k_lanes = 128;
+  sizes.b_along_k = random.chance(0.4);
   sizes.uneven_blocks = random.chance(0.3);
   sizes.m_split = random_split(sizes.m, random);
   sizes.n_split = random_split((sizes.n + sizes.lanes - 1) / sizes.lanes, random);
@@ -93,10 +94,16 @@ void check_random_problems(uint64_t seed, int count) {
   }
 }
 
-Contraction plain(int64_t m, int64_t n, int64_t k, Values values = Values::Normal, DataFormat format = kSen169) {
+Contraction plain(int64_t m, int64_t n, int64_t k, Values values = Values::Normal, DataFormat format = kSen169,
+                  bool b_along_k = false) {
   Random random(static_cast<uint64_t>(m * 1000003 + n * 1009 + k));
-  return make_contraction({.m = m, .n = n, .k = k, .batches = {}, .shared = {}, .operands = format, .result = format},
-                          values, random);
+  Sizes sizes = {.m = m, .n = n, .k = k, .batches = {}, .shared = {}, .operands = format, .result = format};
+  sizes.b_along_k = b_along_k;
+  return make_contraction(sizes, values, random);
+}
+
+Contraction turned(int64_t m, int64_t n, int64_t k, DataFormat format = kSen169) {
+  return plain(m, n, k, Values::Normal, format, true);
 }
 
 }  // namespace
@@ -120,6 +127,20 @@ TEST(sums_are_one_chain_across_cache_blocks) {
     for (const int64_t m : {1, 5, 6, 12, 13, 63, 64, 191, 193, 257}) check_all_isas(plain(m, 70, 530));
     check_all_isas(plain(1100, 65, 130));
     check_all_isas(plain(2, 1100, 300));
+  };
+  CHECK_EQ(check::run_in_child(scenario), 0);
+}
+
+// Parts of squares, sticks and cache blocks, in both formats and for every height of a tile.
+TEST(the_second_operand_may_run_along_k) {
+  const auto scenario = [] {
+    configure_threads(2);
+    for (const DataFormat format : {kSen169, kFp32}) {
+      for (const int64_t m : {1, 2, 5, 6, 13, 193}) check_all_isas(turned(m, 70, 200, format));
+      for (const int64_t n : {1, 7, 8, 63, 64, 65, 130}) check_all_isas(turned(3, n, 64, format));
+      for (const int64_t k : {1, 3, 8, 12, 63, 65, 127, 129, 530}) check_all_isas(turned(2, 66, k, format));
+    }
+    check_all_isas(turned(1, 1100, 128));
   };
   CHECK_EQ(check::run_in_child(scenario), 0);
 }
@@ -173,11 +194,11 @@ TEST(a_single_infinity_is_seen_wherever_it_stands) {
   for (const int64_t m : {1, 4, 9}) {
     for (const int operand : {0, 1}) {
       for (const uint16_t code : {0x7FFF, 0xFFFF, 0x8000, 0x0000, 0x0001, 0x8001, 0x01FF, 0x7FFE, 0xFFFE}) {
-        Contraction problem = plain(m, 100, 150);
-        const Definition definition(problem);
-        const int64_t at = definition.offset(operand, {m / 2}, 77, 149);
-        std::memcpy(&problem.memory[operand][static_cast<size_t>(at) * 2], &code, 2);
-        check_all_isas(problem);
+        for (Contraction problem : {plain(m, 100, 150), turned(m, 100, 150)}) {
+          const int64_t at = Definition(problem).offset(operand, {m / 2}, 77, 149);
+          std::memcpy(&problem.memory[operand][static_cast<size_t>(at) * 2], &code, 2);
+          check_all_isas(problem);
+        }
       }
     }
   }

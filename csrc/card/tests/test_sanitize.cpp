@@ -133,7 +133,7 @@ TEST(a_contraction_beyond_its_k_is_found_in_either_operand) {
   mm.lane = {64, 64, 1, false, false};
   mm.k_extent = 70;
   mm.k_lanes = 64;
-  mm.b_k_stride = 64;
+  mm.b_row_stride = 64;
   const auto with = [](int symbol, std::vector<int64_t> strides) {
     Operand made;
     made.symbol = symbol;
@@ -153,6 +153,39 @@ TEST(a_contraction_beyond_its_k_is_found_in_either_operand) {
   Tensor wide(8, 71);
   wide.fill(1.0f);
   REPORTS(PARTS("out-of-bounds", "input 1 'b', element 4480"), run(wide, b));
+}
+
+TEST(a_contraction_that_turns_its_second_operand_needs_k_elements_of_n_rows) {
+  Tensor a(8, 70), b(30, 70), c(8, 30), low(29, 70);
+  a.fill(1.0f);
+  b.fill(1.0f);
+  low.fill(1.0f);
+  Step mm;
+  mm.name = "mm";
+  mm.kind = StepKind::Contract;
+  mm.loops = {{8, 2, false}, {1, 1, false}, {2, 1, true}};
+  mm.lane = {64, 30, 1, false, false};
+  mm.k_extent = 70;
+  mm.k_lanes = 64;
+  mm.b_row_stride = 64;
+  mm.b_along_k = true;
+  const auto with = [](int symbol, std::vector<int64_t> strides) {
+    Operand made;
+    made.symbol = symbol;
+    made.stride = std::move(strides);
+    return made;
+  };
+  mm.outputs = {with(2, {64, 0, 0})};
+  const auto run = [&](const Tensor& right, int64_t rows) {
+    mm.inputs = {with(0, {64, 0, 8 * 64}), with(1, {0, 64 * 64, rows * 64})};
+    launch(program({mm}, {"a", "b", "c"}), {a.block->address, right.block->address, c.block->address});
+  };
+  run(b, 30);
+  CHECK_EQ(c.at<float>(0), 70.0f);
+  REPORTS(PARTS("out-of-bounds", "input 1 'b', element 3712"), run(low, 29));
+  Tensor narrow(30, 69);
+  narrow.fill(1.0f);
+  REPORTS(PARTS("uninitialised-read", "step 0 'mm'", "input 1 'b', element 1925"), run(narrow, 30));
 }
 
 TEST(an_index_nobody_wrote_chooses_no_address) {

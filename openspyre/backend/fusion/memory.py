@@ -86,10 +86,11 @@ def _span(step: Step, operand: Operand, place: int) -> Span:
     """`place` among the inputs, -1 for an output; as the card reckons it (csrc/card/core_slices.cpp)."""
     reach = [(loop.extent, stride) for loop, stride in zip(step.loops, operand.strides, strict=True)]
     lanes = 0 if step.lane is None else step.lane.lanes
-    if step.contraction is not None and place == 0:
-        lanes = step.contraction.k_lanes
-    if step.contraction is not None and place == 1:
-        reach.append((step.contraction.k_lanes, step.contraction.b_k_stride))
+    if (contraction := step.contraction) is not None and place in (0, 1):
+        along_k = place == 0 or contraction.b_along_k
+        if place == 1:
+            reach.append((lanes if along_k else contraction.k_lanes, contraction.b_row_stride))
+        lanes = contraction.k_lanes if along_k else lanes
     if (step.kind, place) in ((StepKind.GATHER, 0), (StepKind.SCATTER, -1)):
         reach.append((max(1, step.index_bound), step.index_stride))
     size = itemsize(operand.data_format)

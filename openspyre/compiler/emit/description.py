@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from openspyre.artifact.model import Description, Dim, HostView, Iota, Lanes, Operand, Place, ScalarSlot, Tensor
 from openspyre.compiler import ir
+from openspyre.compiler.legality import contraction_lanes
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats, require_supported
@@ -16,7 +17,7 @@ _NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1, Kind.SCAN: 2, Kind.SORT: 3}
 def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:
     kind = TABLE[op.row].kind
     kept = _kept_dims(op, kind)
-    lanes = _contraction_lanes(op) if kind is Kind.CONTRACTION else {}
+    lanes = dict(enumerate(contraction_lanes(op, buffers))) if kind is Kind.CONTRACTION else {}
     inputs: list[Operand] = []
     tensors: list[Tensor] = []
     places: list[Place] = []
@@ -48,14 +49,6 @@ def _kept_dims(op: ir.Op, kind: Kind) -> list[int]:
     """All that move; a contraction keeps its m, n and k whatever their size, an indexed op the dim of the index."""
     named = range(len(op.dims) - _NAMED_DIMS.get(kind, 0), len(op.dims))
     return [index for index, dim in enumerate(op.dims) if dim.size != 1 or index in named]
-
-
-def _contraction_lanes(op: ir.Op) -> dict[int, int]:
-    """The dim along the sticks of each operand: k, n and n, where dims end in m, n, k."""
-    n, k = len(op.dims) - 2, len(op.dims) - 1
-    if len(op.dims) < 3 or not op.dims[k].reduced:
-        raise InternalError(f"{op.name}: a contraction's dims end in m, n and a reduced k, not {op.dims}")
-    return {0: k, 1: n, 2: n}
 
 
 def _tensor(

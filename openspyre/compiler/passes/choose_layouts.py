@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program
-from openspyre.compiler.legality import relayout_bytes
+from openspyre.compiler.legality import layout_cost, misfits
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
 from openspyre.spec.layout import SpyreTensorLayout
@@ -72,11 +72,11 @@ def _improve(program: Program, chosen: dict[str, Buffer], open_choices: set[str]
             touching.setdefault(name, []).append(op)
     decided: set[str] = set()
     for op in program.ops:
-        if not relayout_bytes(op, chosen):
+        if not layout_cost(op, chosen):
             continue
         own = [name for name in dict.fromkeys(a.buffer for a in op.accesses) if name in open_choices]
         _choose_together([name for name in own if name not in decided], touching, chosen, width)
-        if relayout_bytes(op, chosen):  # perhaps those next to it would have to turn as well
+        if any(misfits(op, chosen)):  # perhaps those next to it would have to turn as well
             next_to = [a.buffer for name in own for other in touching[name] for a in other.accesses]
             around = [name for name in dict.fromkeys([*own, *next_to]) if name in open_choices and name not in decided]
             _choose_together(around[:_TOGETHER], touching, chosen, width)
@@ -135,7 +135,7 @@ def _solve(problem: _Problem, width: int) -> tuple[SpyreTensorLayout | None, ...
                 buffers = ChainMap(now, fixed)
                 grown.append((cost + sum(op.given(buffers) for op in decidable), now))
         states = sorted(grown, key=lambda state: state[0])[:width]
-    before = sum(relayout_bytes(op, fixed) for op in problem.ops)
+    before = sum(layout_cost(op, fixed) for op in problem.ops)
     best = states[0][1] if states[0][0] < before else fixed
     return tuple(best[name].layout for name in names)
 
@@ -151,7 +151,7 @@ class _Cost:
     def given(self, buffers: Mapping[str, Buffer]) -> int:
         layouts = tuple(buffers[name].layout for name in self._names)
         if layouts not in self._known:
-            self._known[layouts] = relayout_bytes(self._op, buffers)
+            self._known[layouts] = layout_cost(self._op, buffers)
         return self._known[layouts]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -144,12 +145,32 @@ def test_a_move_is_shared_until_its_source_is_written() -> None:
     assert [source for source, _ in moves(run(buffers, first, write, second))].count("a") == 2
 
 
-def test_a_contraction_reads_along_k_and_n() -> None:
-    a, b = matrix("a", Role.INPUT), matrix("b", Role.INPUT, (1, 0), (70, 21))
+MOVED_FACTORS = {"as they lie": ((0, 1), (0, 1), []), "the second turned": ((0, 1), (1, 0), []),
+                 "the first turned": ((1, 0), (0, 1), ["a"]), "both turned": ((1, 0), (1, 0), ["a"])}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "moved"), MOVED_FACTORS.values(), ids=MOVED_FACTORS)
+def test_a_contraction_reads_along_k_and_its_second_operand_along_n_or_k(
+    first: tuple[int, int], second: tuple[int, int], moved: list[str]
+) -> None:
+    a, b = matrix("a", Role.INPUT, first), matrix("b", Role.INPUT, second, (70, 21))
     out = matrix("out", Role.OUTPUT, (0, 1), (33, 21))
     dims = (Dim("m", 33), Dim("n", 21), Dim("k", 70, reduced=True))
     reads = (Access("a", 0, (70, 0, 1), "float16"), Access("b", 0, (0, 1, 21), "float16"))
     program = run((a, b, out), Op("mm", "batchmatmul", dims, reads, (Access("out", 0, (21, 1, 0), "float16"),)))
-    assert [source for source, _ in moves(program)] == ["b"]
+    assert [source for source, _ in moves(program)] == moved
     lanes = [stick_access(x, dims, program.buffer(x.buffer)) for x in program.ops[-1].accesses]
-    assert [found.lane_dim for found in lanes if isinstance(found, StickAccess)] == [2, 1, 1]
+    assert [found.lane_dim for found in lanes if isinstance(found, StickAccess)] == [2, 2 if second[0] else 1, 1]
+
+
+def test_a_second_operand_along_neither_is_moved() -> None:
+    """A batch of matrices whose sticks run along the batch."""
+    a = Buffer("a", "float16", (65, 33, 70), (2310, 70, 1), Role.INPUT, SpyreTensorLayout([65, 33, 70], "float16"))
+    turned = SpyreTensorLayout([65, 70, 21], [1470, 21, 1], "float16", [1, 2, 0])
+    b = Buffer("b", "float16", (65, 70, 21), (1470, 21, 1), Role.INPUT, turned)
+    out = Buffer("out", "float16", (65, 33, 21), (693, 21, 1), Role.OUTPUT, SpyreTensorLayout([65, 33, 21], "float16"))
+    dims = (Dim("b", 65), Dim("m", 33), Dim("n", 21), Dim("k", 70, reduced=True))
+    reads = (Access("a", 0, (2310, 70, 0, 1), "float16"), Access("b", 0, (1470, 0, 1, 21), "float16"))
+    written = (Access("out", 0, (693, 21, 1, 0), "float16"),)
+    program = run((a, b, out), Op("mm", "batchmatmul", dims, reads, written))
+    assert [source for source, _ in moves(program)] == ["b"]

@@ -1,6 +1,7 @@
 """Contraction rows: sums of products on the matrix unit (contract N5).
 
-Dims of such an op, in order: batch dims, m, n, k (reduced). The first operand runs along k in its sticks, the second along n.
+Dims of such an op, in order: batch dims, m, n, k (reduced). The first operand runs along k in its sticks, the
+second along n or, at some cost, along k, the result along n.
 """
 
 from openspyre.spec.ops.expression import Value, select
