@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,12 +35,23 @@ def run(model, *xs):
 """,
 }
 
+MODELS["fallback"] = """
+model, inputs = torch.nn.Linear(70, 9), [torch.rand(5, 70)]
+def run(model, x):
+    def shown(x):
+        return torch.digamma(model(x.t().contiguous().t()) + 30) + 1
+    with torch.no_grad():
+        return [torch.compile(shown, dynamic=False)(x)]
+"""
+
 PROCESS = """
-import copy, json, sys, warnings
+import copy, json, pathlib, sys, warnings
 warnings.simplefilter("ignore")
 import torch
 torch.manual_seed(0)
 {model}
+if {artifacts!r} and pathlib.Path({artifacts!r}).exists():
+    torch.compiler.load_cache_artifacts(pathlib.Path({artifacts!r}).read_bytes())
 if {other_sources}:
     from torch_spyre.inductor import backend, source_hash, specialise
     backend.source_hash = specialise.source_hash = lambda: "other sources"
@@ -51,7 +63,13 @@ torch.compile = lambda model, **options: model
 expected = run(reference, *inputs)
 error = max(float((a.cpu() - b).abs().max()) for a, b in zip(on_card, expected))
 from torch_spyre.inductor import report, specialise
-print(json.dumps(dict(specialise.counts(), imported=sum(r.imported for r in report.compile_report()), error=error)))
+reports = report.compile_report()
+facts = [[left.operator, left.reason] for r in reports for left in r.fallbacks]
+facts += [s.facts() for r in reports for b in r.bundles for s in b.specialisations]
+imported = sum(r.imported for r in reports)
+if {artifacts!r} and not pathlib.Path({artifacts!r}).exists():
+    pathlib.Path({artifacts!r}).write_bytes(torch.compiler.save_cache_artifacts()[0])
+print(json.dumps(dict(specialise.counts(), imported=imported, error=error, facts=facts)))
 """
 
 
@@ -61,9 +79,11 @@ class Processes:
     def __init__(self, directory: Path):
         self.ours, self.inductor = directory / "ours", directory / "inductor"
 
-    def run(self, model: str, *, other_sources: bool = False, **environment: str) -> dict[str, float]:
+    def run(
+        self, model: str, *, other_sources: bool = False, artifacts: str = "", **environment: str
+    ) -> dict[str, Any]:
         caches = {"OPENSPYRE_CACHE_DIR": str(self.ours), "TORCHINDUCTOR_CACHE_DIR": str(self.inductor)}
-        script = PROCESS.format(model=MODELS[model], other_sources=other_sources)
+        script = PROCESS.format(model=MODELS[model], other_sources=other_sources, artifacts=artifacts)
         done = subprocess.run(
             [sys.executable, "-c", script], env=os.environ | caches | environment, capture_output=True, text=True
         )
@@ -87,6 +107,14 @@ def test_the_second_process_compiles_nothing(model, processes):
     assert first["imported"] >= 1 and first["compiled"] >= 1 and first["found"] == 0
     second = processes.run(model)
     assert (second["imported"], second["compiled"], second["found"]) == (0, 0, first["compiled"])
+    assert second["facts"] == first["facts"] and first["facts"]
+
+
+def test_artifacts_warm_a_process_that_shares_no_directory(tmp_path):
+    artifacts = str(tmp_path / "artifacts")
+    first = Processes(tmp_path / "here").run("training", artifacts=artifacts)
+    there = Processes(tmp_path / "there").run("training", artifacts=artifacts)
+    assert (there["imported"], there["compiled"], there["found"]) == (0, 0, first["compiled"])
 
 
 def test_other_sources_compile_again(processes):

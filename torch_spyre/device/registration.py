@@ -13,6 +13,7 @@ from torch_spyre.constants import DEVICE_NAME
 def register() -> None:
     """Name the device, hang up `torch.spyre`, and install the seams."""
     from torch_spyre.device import api
+    from torch_spyre.inductor import artifacts
 
     _take_our_logs()
     _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise)
@@ -25,6 +26,7 @@ def register() -> None:
     torch.accelerator.manual_seed = api.manual_seed
     torch.accelerator.manual_seed_all = api.manual_seed_all
     torch_seams.install()
+    artifacts.register()
 
 
 def _take_our_logs() -> None:

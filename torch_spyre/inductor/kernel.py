@@ -19,6 +19,7 @@ from torch_spyre.inductor.border import (
 )
 from torch_spyre.inductor.graph import evaluate, to_text
 from torch_spyre.inductor.library import find
+from torch_spyre.inductor.report import report_of
 
 
 class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
@@ -114,12 +115,14 @@ class SpyreWrapper(PythonWrapperCodegen):  # type: ignore[misc, valid-type]
 
     def __init__(self) -> None:
         self.graph_variables: dict[tuple[str, int], str] = {}
+        self.told: set[str] = set()
         super().__init__()
 
     def write_header(self) -> None:
         super().write_header()
         self.header.writeline(
-            "from torch_spyre.inductor.launch import launch as spyre_launch, open_graph as spyre_graph"
+            "from torch_spyre.inductor.launch import launch as spyre_launch, open_graph as spyre_graph\n"
+            "from torch_spyre.inductor.report import found_graph as spyre_found"
         )
 
     def graph_variable(self, key: str, device: int) -> str:
@@ -127,7 +130,17 @@ class SpyreWrapper(PythonWrapperCodegen):  # type: ignore[misc, valid-type]
         if (key, device) not in self.graph_variables:
             name = self.graph_variables[key, device] = f"spyre_graph_{len(self.graph_variables)}"
             self.header.writeline(f"{name} = spyre_graph({key!r}, {to_text(find(key))!r}, {device})")
+            self._tell(key)
         return self.graph_variables[key, device]
+
+    def _tell(self, key: str) -> None:
+        """Code that another process finds on disk tells it what became of the graph."""
+        report = report_of(key)
+        if report is not None and report.graph not in self.told:
+            self.told.add(report.graph)
+            bundles = [(bundle.key, bundle.calls) for bundle in report.bundles]
+            left_out = [(left.operator, left.reason, left.origin) for left in report.fallbacks]
+            self.header.writeline(f"spyre_found({report.graph!r}, {bundles!r}, {left_out!r})")
 
 
 def spyre_wrapper(wrapper: Any) -> SpyreWrapper:

@@ -7,7 +7,8 @@ report grows with its graph. `torch_spyre.compile_report()` returns the last one
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 from torch_spyre.inductor.graph import Graph
 
@@ -50,10 +51,9 @@ class Specialisation:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.symbols.items())
         title = f"    specialised{f' for {sizes}' if sizes else ''}: "
         retiled = [f"      weight {name} was tiled anew, once, for its matmul" for name in self.retiled_weights]
-        if self.found_on_disk:
-            return "\n".join([title + "found on disk", *retiled])
+        found = "found on disk, " if self.found_on_disk else ""
         lines = [
-            f"{title}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, "
+            f"{title}{found}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, "
             f"{_size(self.argument_bytes)} of tensors and a pool of {_size(self.pool_bytes)}",
             "      " + ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in self.seconds.items()),
         ]
@@ -62,6 +62,17 @@ class Specialisation:
             for r in self.relayouts
         ]
         return "\n".join([*lines, *retiled])
+
+    def facts(self) -> dict[str, Any]:
+        """What is the same whenever this is compiled: kept on disk with the program, for the reports of those who find it."""
+        relayouts = [astuple(relayout) for relayout in self.relayouts]
+        numbers = {"ops": self.ops, "steps": self.steps, "bytes": [self.argument_bytes, self.pool_bytes]}
+        return numbers | {"relayouts": relayouts}
+
+    def take_facts(self, facts: dict[str, Any]) -> None:
+        self.ops, self.steps = int(facts["ops"]), int(facts["steps"])
+        self.argument_bytes, self.pool_bytes = map(int, facts["bytes"])
+        self.relayouts = [Relayout(*relayout) for relayout in facts["relayouts"]]
 
 
 @dataclass(slots=True)
@@ -75,7 +86,7 @@ class BundleReport:
 
 @dataclass(slots=True)
 class GraphReport:
-    """One graph. `imported` False: an earlier process imported it, and knows what was left out."""
+    """One graph. `imported` False: an earlier process imported it."""
 
     graph: str
     bundles: list[BundleReport] = field(default_factory=list)
@@ -114,6 +125,19 @@ def new_report(name: str) -> GraphReport:
     """The report of a graph that is about to be imported."""
     _reports.append(GraphReport(name))
     return _reports[-1]
+
+
+def found_graph(name: str, keys: list[tuple[str, int]], fallbacks: list[tuple[str, str, str]]) -> None:
+    """Generated code that Inductor found on disk tells what its import told; `keys` are its bundles and their calls."""
+    known = {bundle.key for report in _reports for bundle in report.bundles}
+    if not all(key in known for key, _ in keys):
+        bundles = [BundleReport(key, calls) for key, calls in keys]
+        _reports.append(GraphReport(name, bundles, [LeftOut(*left) for left in fallbacks], imported=False))
+
+
+def report_of(key: str) -> GraphReport | None:
+    """The last graph that has this bundle."""
+    return next((report for report in reversed(_reports) if any(b.key == key for b in report.bundles)), None)
 
 
 def report_specialisation(key: str, graph: Graph, specialisation: Specialisation) -> None:

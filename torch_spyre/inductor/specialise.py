@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -18,7 +19,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
-from torch_spyre.inductor import specialised
+from torch_spyre.inductor import artifacts, specialised
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
@@ -54,29 +55,35 @@ def _find_or_compile(
     offset_classes: list[int],
     retiled: Sequence[int] = (),
 ) -> Specialised:
+    start = perf_counter()
     kept = TextCache.of(settings_in_force(), "graph")
     request = _request(key, inputs, symbols, offset_classes)
-    found = None if debugging() else kept.find(request)
-    plan = specialised.from_text(found) if found is not None else None
+    on_disk = None if debugging() else kept.find(request)
+    found = specialised.from_text(on_disk) if on_disk is not None else None
     graph = graph_from_text(text)
     watch = Watch(key, graph, dict(zip(graph.symbols, symbols, strict=True)))
-    watch.specialisation.retiled_weights = [graph.values[graph.inputs[place]].buffer for place in retiled]
-    if plan is None or not _serves(plan, inputs):
+    told = watch.specialisation
+    told.retiled_weights = [graph.values[graph.inputs[place]].buffer for place in retiled]
+    if on_disk is not None and found is not None and _serves(found[0], inputs):
+        _counts["found"] += 1
+        plan, facts = found
+        told.take_facts(facts)
+        told.found_on_disk, told.seconds = True, {"read": perf_counter() - start}
+    else:
         _counts["compiled"] += 1
         plan = compile_graph(graph, inputs, symbols, watch)
-        kept.keep(request, specialised.to_text(plan))
-    else:
-        _counts["found"] += 1
-        watch.specialisation.found_on_disk = True
-    report_specialisation(key, graph, watch.specialisation)
+        on_disk = specialised.to_text(plan, told.facts())
+        kept.keep(request, on_disk)
+    artifacts.record(request, on_disk)
+    report_specialisation(key, graph, told)
     return plan
 
 
 def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], offset_classes: Sequence[int]) -> str:
-    """All that decides what a specialised graph is, as text."""
+    """All that decides what a specialised graph is, as one name."""
     facts = [(_record(t), device_tensor_layout(t), c) for t, c in zip(inputs, offset_classes, strict=True)]
     plan = f"cores={planned_machine().cores} fusion={settings_in_force().fusion}"
-    return f"{source_hash()} {plan} {key} {symbols} {facts}"
+    return hashlib.sha256(f"{source_hash()} {plan} {key} {symbols} {facts}".encode()).hexdigest()
 
 
 def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:

@@ -49,8 +49,10 @@ class Specialised:
         )
 
 
-def to_text(plan: Specialised) -> str:
+def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
+    """`facts` are what a report tells of the plan."""
     head = {
+        "facts": facts,
         "symbols": plan.symbols,
         "offsets": plan.offsets,
         "results": [_result_fields(result) for result in plan.results],
@@ -61,12 +63,12 @@ def to_text(plan: Specialised) -> str:
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
 
 
-def from_text(text: str) -> Specialised | None:
-    """None if the text states no plan."""
+def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
+    """The plan and its facts; None if the text states no plan."""
     first, _, program = text.partition("\n")
     try:
         head = json.loads(first)
-        return Specialised(
+        plan = Specialised(
             parse_program(program) if program else None,
             tuple(map(int, head["symbols"])),
             tuple(map(int, head["offsets"])),
@@ -75,6 +77,7 @@ def from_text(text: str) -> Specialised | None:
             tuple(map(int, head["fixed"])),
             tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
         )
+        return plan, dict(head["facts"])
     except (ValueError, KeyError, TypeError, AttributeError, InvalidProgram, SpyreError):
         return None
 
