@@ -7,6 +7,7 @@ from torch import nn
 
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.inductor import launch
+from torch_spyre.inductor.report import compile_report
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
 
@@ -76,6 +77,27 @@ def test_a_weight_that_is_also_looked_up_stays():
         return F.linear(F.embedding(index, weight), weight)
 
     assert retiled(Weight((300, 64), tied), torch.arange(7)) == 0
+    told = compile_report()[-1].bundles[0].specialisations[-1]
+    weight = next(turned.tensor for turned in told.turned)
+    assert f"{weight} is turned by" in str(told) and not any(moved.tensor == weight for moved in told.relayouts)
+
+
+@pytest.mark.parametrize(
+    ("size", "equation"),
+    [((128, 4, 32), "btd,dhk->bthk"), ((4, 32, 128), "bthk,hkd->btd"), ((128, 4, 32), "bthk,dhk->btd")],
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_no_launch_moves_the_weight_of_an_einsum(size, equation, dtype):
+    x = torch.randn((1, 64, 128) if "btd," in equation else (1, 64, 4, 32)).to(dtype)
+    model = Weight(size, lambda w, x: torch.einsum(equation, x, w)).to(dtype)
+    with torch.no_grad():
+        expected = model.float()(x.float())
+        result = torch.compile(model.to(dtype).to("spyre"), dynamic=False)(x.to("spyre"))
+    step = 2.0**-10 if dtype is torch.float16 else 2.0**-23
+    torch.testing.assert_close(result.cpu().float(), expected, rtol=4 * step, atol=128 * step)
+    told = compile_report()[-1].bundles[0].specialisations[-1]
+    assert not told.turned
+    assert all(moved.bytes <= x.numel() * x.element_size() < model.weight.nbytes for moved in told.relayouts)
 
 
 def test_a_layout_of_the_users_stays():

@@ -42,6 +42,7 @@ class Specialisation:
     ops: int = 0
     steps: int = 0  # of the card's program: fewer than ops where some were fused
     relayouts: list[Relayout] = field(default_factory=list)
+    turned: list[Relayout] = field(default_factory=list)  # by the contractions that read them, block by block
     argument_bytes: int = 0
     pool_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # per stage
@@ -61,18 +62,23 @@ class Specialisation:
             f"      relayout of {r.tensor} for {r.op}, {_size(r.bytes)}: {r.reason}{_at(r.origin)}"
             for r in self.relayouts
         ]
+        lines += [
+            f"      {t.tensor} is turned by {t.op}, block by block, {_size(t.bytes)}: {t.reason}{_at(t.origin)}"
+            for t in self.turned
+        ]
         return "\n".join([*lines, *retiled])
 
     def facts(self) -> dict[str, Any]:
         """What is the same whenever this is compiled: kept on disk with the program, for the reports of those who find it."""
         relayouts = [astuple(relayout) for relayout in self.relayouts]
         numbers = {"ops": self.ops, "steps": self.steps, "bytes": [self.argument_bytes, self.pool_bytes]}
-        return numbers | {"relayouts": relayouts}
+        return numbers | {"relayouts": relayouts, "turned": [astuple(turned) for turned in self.turned]}
 
     def take_facts(self, facts: dict[str, Any]) -> None:
         self.ops, self.steps = int(facts["ops"]), int(facts["steps"])
         self.argument_bytes, self.pool_bytes = map(int, facts["bytes"])
         self.relayouts = [Relayout(*relayout) for relayout in facts["relayouts"]]
+        self.turned = [Relayout(*turned) for turned in facts["turned"]]
 
 
 @dataclass(slots=True)

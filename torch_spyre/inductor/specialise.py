@@ -14,6 +14,7 @@ from openspyre.backend.text_cache import TextCache
 from openspyre.card.cards import settings_in_force
 from openspyre.compiler import ir
 from openspyre.compiler.passes.choose_layouts import default_layout
+from openspyre.compiler.wishes import wished_layouts
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
@@ -23,7 +24,7 @@ from torch_spyre.inductor import artifacts, specialised
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
-from torch_spyre.inductor.parameters import retile, wishes
+from torch_spyre.inductor.parameters import Wish, movable, retile
 from torch_spyre.inductor.reach import stays_inside
 from torch_spyre.inductor.report import report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
@@ -83,7 +84,8 @@ def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], o
     """All that decides what a specialised graph is, as one name."""
     facts = [(_record(t), device_tensor_layout(t), c) for t, c in zip(inputs, offset_classes, strict=True)]
     plan = f"cores={planned_machine().cores} fusion={settings_in_force().fusion}"
-    return hashlib.sha256(f"{source_hash()} {plan} {key} {symbols} {facts}".encode()).hexdigest()
+    decisive = f"{source_hash()} {plan} {key} {symbols} {facts} {movable(inputs)}"
+    return hashlib.sha256(decisive.encode()).hexdigest()
 
 
 def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:
@@ -132,8 +134,15 @@ def compile_graph(
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))
             if not stays_inside(program, name, tensor)
         ),
-        wishes=wishes(lowered, names),
+        wishes=_wishes(program, lowered, names, inputs),
     )
+
+
+def _wishes(
+    program: ir.Program, lowered: ir.Program, names: Sequence[str], inputs: Sequence[torch.Tensor]
+) -> tuple[Wish, ...]:
+    places = {names[place]: place for place in movable(inputs) if program.buffer(names[place]).role is ir.Role.INPUT}
+    return tuple((places[name], layout) for name, layout in wished_layouts(program, lowered, places).items())
 
 
 def _on_inputs(

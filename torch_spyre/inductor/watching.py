@@ -8,8 +8,8 @@ from pathlib import Path
 
 from openspyre.artifact import Bundle
 from openspyre.artifact import write as write_bundle
-from openspyre.compiler.ir import Program, Role
-from openspyre.compiler.legality import misfits, moved_bytes, reason_of
+from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
+from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
 from openspyre.compiler.text import print_program
 from openspyre.program.model import Program as CardProgram
 from openspyre.program.text import print_program as print_card_program
@@ -42,6 +42,7 @@ class Watch:
         self.specialisation.seconds[name] = seconds
         if name == "InsertRelayouts" and self._before is not None:
             self.specialisation.relayouts = _relayouts(self._before)
+            self.specialisation.turned = _turned(program)
         self._before = program
         self._write(f"{self._number:02}_{name}.ir", lambda: print_program(program))
         self._number += 1
@@ -81,10 +82,21 @@ def _directory(graph: Graph, key: str) -> Path:
 def _relayouts(program: Program) -> list[Relayout]:
     """What InsertRelayouts is about to move, and why: asked before it does."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    found = []
-    for op in program.ops:
-        for access in misfits(op, buffers):
-            role = buffers[access.buffer].role
-            tensor = access.buffer if role is Role.TEMP else f"{role} {access.buffer}"
-            found.append(Relayout(op.name, tensor, moved_bytes(op, access), reason_of(op, access, buffers), op.origin))
-    return found
+    return [
+        _told(op, access, buffers, reason_of(op, access, buffers))
+        for op in program.ops
+        for access in misfits(op, buffers)
+    ]
+
+
+def _turned(program: Program) -> list[Relayout]:
+    """What contractions turn themselves."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    found = ((op, turned(op, buffers)) for op in program.ops)
+    return [_told(op, access, buffers, "its sticks run along k") for op, access in found if access is not None]
+
+
+def _told(op: Op, access: Access, buffers: dict[str, Buffer], reason: str) -> Relayout:
+    role = buffers[access.buffer].role
+    tensor = access.buffer if role is Role.TEMP else f"{role} {access.buffer}"
+    return Relayout(op.name, tensor, moved_bytes(op, access), reason, op.origin)

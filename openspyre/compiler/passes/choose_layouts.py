@@ -11,38 +11,40 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program
+from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program, Role
 from openspyre.compiler.legality import layout_cost, misfits
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops import TABLE
+from openspyre.spec.ops import TABLE, Kind
 
 
 @dataclass(frozen=True, slots=True)
 class ChooseLayouts:
-    """`width`: combinations of layouts kept from one buffer to the next."""
+    """`width`: combinations of layouts kept from one buffer to the next. `movable`: inputs whose layouts are chosen anew."""
 
     width: int = 16
+    movable: frozenset[str] = frozenset()
 
     def run(self, program: Program) -> Program:
-        open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None}
+        open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None} | self.movable
         # Ops that go element by element want the flat buffers they were built with.
         open_choices -= {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
         chosen = _follow_the_flow(program)
-        if len(program.ops) > 1:
+        if len(program.ops) > 1 or self.movable:
             _improve(program, chosen, open_choices, self.width)
         return replace(program, buffers=tuple(chosen.values()))
 
 
 def _follow_the_flow(program: Program) -> dict[str, Buffer]:
-    """A result lies as the first operand of its shape does, else by the documented rule."""
+    """A result lies as the first operand of its shape does, else by the documented rule; that of a contraction always."""
     chosen = {buffer.name: buffer for buffer in program.buffers}
     for op in program.ops:
         for output in op.outputs:
             buffer = chosen[output.buffer]
             if buffer.layout is None:
-                operands = [chosen[a.buffer] for a in op.inputs if isinstance(a, Access)]
+                follows = TABLE[op.row].kind is not Kind.CONTRACTION
+                operands = [chosen[a.buffer] for a in op.inputs if isinstance(a, Access) and follows]
                 chosen[buffer.name] = replace(buffer, layout=_layout_for(buffer, operands))
     return chosen
 
@@ -61,6 +63,7 @@ def default_layout(buffer: Buffer) -> SpyreTensorLayout:
 
 
 _TOGETHER = 6  # buffers that are chosen together at most
+_SMALL_BYTES = 1 << 20
 
 # --- choosing again ------------------------------------------------------------------------------------------------------
 
@@ -156,8 +159,12 @@ class _Cost:
 
 
 def _candidates(buffer: Buffer) -> list[SpyreTensorLayout]:
-    """The present layout first, then every dim of the buffer, or of its runs of dims that lie behind each other, on the stick."""
+    """The present layout first, then every dim of the buffer, or of its runs of dims that lie behind each other, on the stick.
+
+    An input keeps the layout it gets, so none that is mostly padding, unless it is small.
+    """
     found = [buffer.layout] if buffer.layout is not None else []
+    present = buffer.layout.device_bytes if buffer.layout is not None and buffer.role is Role.INPUT else None
     for size, stride in dict.fromkeys(((buffer.size, buffer.stride), *_merged(buffer.size, buffer.stride))):
         for order in _orders(size):
             try:
@@ -165,7 +172,7 @@ def _candidates(buffer: Buffer) -> list[SpyreTensorLayout]:
                 layout.addressing(buffer.size, buffer.stride)
             except InvalidLayout:
                 continue
-            if layout not in found:
+            if layout not in found and (present is None or layout.device_bytes <= max(2 * present, _SMALL_BYTES)):
                 found.append(layout)
     return found
 

@@ -1,0 +1,70 @@
+"""What lies how: over the whole program, and for inputs that may be tiled anew."""
+
+from __future__ import annotations
+
+from openspyre.compiler import pipeline
+from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
+from openspyre.compiler.passes.choose_layouts import ChooseLayouts, default_layout
+from openspyre.compiler.wishes import wished_layouts
+from openspyre.spec.layout import SpyreTensorLayout
+
+
+def buffer(name: str, role: Role, *size: int, order: list[int] | None = None) -> Buffer:
+    stride = [1] * len(size)
+    for dim in reversed(range(len(size) - 1)):
+        stride[dim] = stride[dim + 1] * size[dim + 1]
+    made = Buffer(name, "float16", size, tuple(stride), role)
+    laid = default_layout(made) if order is None else SpyreTensorLayout(list(size), stride, "float16", order)
+    return Buffer(name, "float16", size, tuple(stride), role, laid if role is Role.INPUT else None)
+
+
+def product(name: str, m: int, n: int, k: int, x: str, w: Access, out: str) -> Op:
+    dims = (Dim("m", m), Dim("n", n), Dim("k", k, reduced=True))
+    inputs = (Access(x, 0, (k, 0, 1), "float16"), w)
+    return Op(name, "batchmatmul", dims, inputs, (Access(out, 0, (n, 1, 0), "float16"),))
+
+
+def wished(program: Program, *names: str) -> dict[str, SpyreTensorLayout]:
+    return wished_layouts(program, pipeline.run(program, verify=True), names)
+
+
+def test_a_square_product_does_not_lie_as_its_weight() -> None:
+    x, w = buffer("x", Role.INPUT, 128, 128), buffer("w", Role.INPUT, 128, 128, order=[1, 0])
+    op = product("mm", 128, 128, 128, "x", Access("w", 0, (0, 128, 1), "float16"), "out")
+    chosen = ChooseLayouts().run(Program("square", (x, w, buffer("out", Role.OUTPUT, 128, 128)), (op,)))
+    assert chosen.buffer("out").layout == default_layout(chosen.buffer("out"))
+
+
+def test_a_weight_that_is_read_turned_should_lie_turned() -> None:
+    x, w = buffer("x", Role.INPUT, 5, 192), buffer("w", Role.INPUT, 320, 192)
+    op = product("mm", 5, 320, 192, "x", Access("w", 0, (0, 192, 1), "float16"), "out")
+    program = Program("linear", (x, w, buffer("out", Role.OUTPUT, 5, 320)), (op,))
+    assert wished(program, "w") == {"w": SpyreTensorLayout([320, 192], [192, 1], "float16", [1, 0])}
+    assert wished(program, "x") == {}  # it lies as it should
+    assert wished(program) == {}  # nobody may be moved
+
+
+def test_a_weight_whose_dims_are_read_as_one_is_tiled_as_one() -> None:
+    """An einsum over heads: the second dim of the product is two dims of the weight."""
+    x, w = buffer("x", Role.INPUT, 5, 128), buffer("w", Role.INPUT, 128, 4, 32)
+    op = product("mm", 5, 128, 128, "x", Access("w", 0, (0, 1, 128), "float16"), "out")
+    program = Program("einsum", (x, w, buffer("out", Role.OUTPUT, 5, 128)), (op,))
+    (layout,) = wished(program, "w").values()
+    assert layout == SpyreTensorLayout([128, 128], [128, 1], "float16", [0, 1])
+
+
+def test_a_weight_that_is_looked_up_as_well_stays() -> None:
+    index = Buffer("index", "int64", (5,), (1,), Role.INPUT, SpyreTensorLayout([5], "int64"))
+    w = buffer("w", Role.INPUT, 320, 128)
+    rows = Op("rows", "gather", (Dim("i", 5), Dim("d", 128), Dim("index", 320)),
+              (Access("w", 0, (0, 1, 128), "float16"), Access("index", 0, (1, 0, 0), "int64")),
+              (Access("x", 0, (128, 1, 0), "float16"),))  # fmt: skip
+    head = product("head", 5, 320, 128, "x", Access("w", 0, (0, 128, 1), "float16"), "out")
+    buffers = (index, w, buffer("x", Role.TEMP, 5, 128), buffer("out", Role.OUTPUT, 5, 320))
+    assert wished(Program("tied", buffers, (rows, head)), "w") == {}
+
+
+def test_a_large_weight_is_not_tiled_into_padding() -> None:
+    x, w = buffer("x", Role.INPUT, 5, 1 << 16), buffer("w", Role.INPUT, 9, 1 << 16)
+    op = product("mm", 5, 9, 1 << 16, "x", Access("w", 0, (0, 1 << 16, 1), "float16"), "out")
+    assert wished(Program("narrow", (x, w, buffer("out", Role.OUTPUT, 5, 9)), (op,)), "w") == {}
