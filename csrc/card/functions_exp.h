@@ -60,11 +60,6 @@ LANE float exp_of_rest(float r) {
   return parts.high + parts.low;
 }
 
-LANE float exp_lane(float x) {
-  const ExpParts parts = exp_parts(within(x, 176.0f));
-  return or_nan(scale(exp_of_rest(parts.rest), parts.exponent), x);
-}
-
 // exp where the result is known to be a normal number.
 LANE float exp_normal(float x) {
   const ExpParts parts = exp_parts(x);
@@ -94,15 +89,6 @@ LANE float expm1_lane(float x) {
   const float scaled = fma(p, half, half - 0.5f) * 2.0f;
   const float result = parts.exponent == 0 ? p : scaled;
   return magnitude(x) < 0x1p-25f ? x : result;
-}
-
-// The sum's and the quotient's roundings are taken back; 1 / (1 + e) is the quotient or its complement.
-LANE float sigmoid_lane(float x) {
-  const float e = exp_lane(-magnitude(x));
-  const float over = x < 0.0f ? e : 1.0f, under = 1.0f + e, lost = e - (under - 1.0f);
-  const float quotient = over / under;
-  const float rest = fma(-quotient, lost, fma(-quotient, under, over));
-  return fma(rest, x < 0.0f ? 1.0f - quotient : quotient, quotient);
 }
 
 LANE float tanh_lane(float x) {

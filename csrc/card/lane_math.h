@@ -35,27 +35,6 @@ LANE Real polynomial(Real x, Real c0, Rest... rest) {
   return fma(polynomial(x, static_cast<Real>(rest)...), x, c0);
 }
 
-// SEN169 as the card computes with it (NINF is an infinity), as the two halves of the fp32 pattern: all of it is 16-bit
-// arithmetic, on twice as many lanes.
-struct Halves {
-  uint16_t low, high;
-};
-LANE Halves sen169_to_halves(uint16_t code) {
-  const auto magnitude = static_cast<uint16_t>(code & 0x7FFFu);
-  const auto exponent = static_cast<uint16_t>(magnitude == 0 ? 0u : 96u << 7);
-  const auto finite = static_cast<uint16_t>((magnitude >> 2) + exponent);
-  const bool ninf = magnitude == 0x7FFFu;
-  return {static_cast<uint16_t>(ninf ? 0u : static_cast<uint16_t>(code << 14)),
-          static_cast<uint16_t>((ninf ? 0x7F80u : finite) | (code & 0x8000u))};
-}
-LANE uint32_t sen169_to_lane(uint16_t code) {
-  const Halves halves = sen169_to_halves(code);
-  return (static_cast<uint32_t>(halves.high) << 16) | halves.low;
-}
-
-// Where a code, shifted into place, is its own value times 2^-96: not for NINF and the lowest binade.
-constexpr float kSen169Scale = 0x1p96f;
-
 LANE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 LANE uint32_t larger(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
@@ -66,20 +45,6 @@ LANE uint32_t lane_to_sen169(uint32_t bits) {
   const uint32_t clamped = smaller(larger(magnitude + 0x2000u, 96u << 23), (159u << 23) | (511u << 14));
   const uint32_t sign = as_float(bits) == as_float(bits) ? (bits >> 16) & 0x8000u : 0u;
   return ((clamped >> 14) - (96u << 9)) | sign;
-}
-
-// All bits set where the condition holds: code without branches, which the compiler would turn into chains of blends.
-LANE int32_t mask_where(bool condition) { return -static_cast<int32_t>(condition); }
-
-// What a store to SEN169 and a load give, in 32 bits all the way.
-LANE uint32_t rounded_to_sen169(uint32_t bits) {
-  constexpr int32_t kInfinity = 0x7F800000, kFlushed = (96 << 23) + 0x4000, kNinf = (159 << 23) | (511 << 14);
-  const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  const auto raised = static_cast<int32_t>(smaller(magnitude, kInfinity) + 0x2000u);
-  const int32_t beyond = mask_where(raised >= kNinf);
-  const int32_t inside = mask_where(raised >= kFlushed) & ~beyond;
-  const auto sign = static_cast<int32_t>(bits & 0x80000000u) & ~mask_where(static_cast<int32_t>(magnitude) > kInfinity);
-  return static_cast<uint32_t>((raised & ~0x3FFF & inside) | (beyond & kInfinity) | sign);
 }
 
 // N8: truncate, saturate, NaN gives 0.

@@ -81,14 +81,23 @@ int run_length(const Port& port, const int64_t* offsets, int blocks) {
   return length;
 }
 
+// Blocks at one place, as of an operand that all rows share, are converted once.
+int repeats(const int64_t* offsets, int blocks) {
+  int count = 1;
+  while (count < blocks && offsets[count] == offsets[0]) ++count;
+  return count;
+}
+
 void load_vectors(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
   for (int i = 0; i < blocks;) {
     const std::byte* source = base + offsets[i];
     if (port.dense) {
       const int run = run_length(port, offsets + i, blocks - i);
+      const int alike = run > 1 ? 1 : repeats(offsets + i, blocks - i);
       load_run(port, source, target, int64_t{run} * port.lanes);
-      target += run * port.lanes;
-      i += run;
+      for (int copy = 1; copy < alike; ++copy) std::copy_n(target, port.lanes, target + copy * port.lanes);
+      target += run * alike * port.lanes;
+      i += run * alike;
       continue;
     }
     for (int lane = 0; lane < port.lanes; lane += port.stick_lanes, source += port.tile_stride) {

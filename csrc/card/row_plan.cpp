@@ -126,6 +126,9 @@ class Planner {
     plan_.results = results_of(step);
     plan_.stored_row.assign(kMaxRowRegisters, -1);
     plan_.passes.emplace_back();
+    row_bytes_ = step.lane.lanes * static_cast<int64_t>(sizeof(Lane));
+    for (const Loop& loop : step.loops)
+      if (loop.reduced) row_bytes_ *= loop.extent;
   }
 
   RowPlan run() {
@@ -152,11 +155,24 @@ class Planner {
       compiled.folding = Folding(stage.combine, types_.type(stage.rows[0]), step_.lane, kernels_);
     compiled.binds_target = may_bind(compiled);
     for (const uint8_t row : stage.rows)
-      if (row < step_.inputs.size() && std::find(pass.loads.begin(), pass.loads.end(), row) == pass.loads.end())
-        pass.loads.push_back(row);
+      if (row < step_.inputs.size()) load(row);
     types_.set(stage, compiled.code.types[0]);
     compiled.output = output_of(stage);
     pass.stages.push_back(std::move(compiled));
+  }
+
+  // An input that an earlier pass has loaded stays in row memory, if there is room for it.
+  void load(uint8_t input) {
+    const auto loads = [&](const RowPass& pass) {
+      return std::find(pass.loads.begin(), pass.loads.end(), input) != pass.loads.end();
+    };
+    if (loads(plan_.passes.back()) || plan_.stored_row[input] >= 0) return;
+    const bool again = std::any_of(plan_.passes.begin(), plan_.passes.end(), loads);
+    const bool moves = step_.inputs[input].kind == OperandKind::Vector;
+    if (again && moves && (plan_.stored_rows + 2) * row_bytes_ <= kRowMemoryBytes / kMostRows)
+      plan_.stored_row[input] = plan_.stored_rows++;
+    else
+      plan_.passes.back().loads.push_back(input);
   }
 
   bool is_pending(uint8_t row) const {
@@ -200,6 +216,7 @@ class Planner {
   const VectorKernels& kernels_;
   RowTypes types_;
   RowPlan plan_;
+  int64_t row_bytes_ = 0;
 };
 
 }  // namespace

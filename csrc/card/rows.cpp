@@ -12,8 +12,6 @@
 namespace openspyre {
 namespace {
 
-constexpr int64_t kRowMemoryBytes = 256 << 10;  // of a group of rows: half of a small second-level cache
-
 // Chunk-sized lanes of the running thread, and whole rows behind them.
 struct RowMemory {
   alignas(64) Lane chunk[kMaxRowRegisters][kChunkLanes];
@@ -46,17 +44,20 @@ class RowsStep final : public PreparedStep {
       const bool packed = is_packed(i) && step.outputs[i].kind == OperandKind::Splat;
       stores_.push_back(store_port(step.outputs[i], plan_.types[i], packed ? 1 : step.lane.lanes, vector_kernels(isa)));
     }
+    has_iota_ = std::any_of(step.inputs.begin(), step.inputs.end(),
+                            [](const Operand& operand) { return operand.kind == OperandKind::Iota; });
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
     tail_lanes_ = tail_lanes(step);
     const int64_t row_bytes = std::max<int64_t>(1, plan_.stored_rows * row_points_ * step.lane.lanes * 4);
-    group_ = static_cast<int>(std::clamp<int64_t>(kRowMemoryBytes / row_bytes, 4, kMaxGroup));
+    group_ = static_cast<int>(std::clamp<int64_t>(kRowMemoryBytes / row_bytes, 4, kMostRows));
     group_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, std::min(group_, chunk_blocks(step))));
   }
 
   void run(const StepArguments& arguments, CoreRange cores) const override {
     const TaskSplit split(cores.count, outer_.points(), group_, row_points_ * step_.lane.lanes);
     split.run([&](int core, int64_t first, int64_t last) {
-      start_thread(arguments);
+      RowMemory& memory = RowMemory::mine();
+      start_thread(arguments, memory);
       outer_.each(step_, cores.first + core, first, last,
                   [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
                     NestWalk walk(nest, base, begin);
@@ -64,23 +65,21 @@ class RowsStep final : public PreparedStep {
                       const int blocks = static_cast<int>(std::min<int64_t>(group_, left));
                       ChunkOffsets offsets;
                       walk.next(blocks, static_cast<int>(block_stream()) + 1, offsets);
-                      for (const RowPass& pass : plan_.passes) run_pass(arguments, pass, offsets, blocks, valid);
+                      for (const RowPass& pass : plan_.passes)
+                        run_pass(arguments, pass, memory, offsets, blocks, valid);
                     }
                   });
     });
   }
 
  private:
-  static constexpr int kMaxGroup = 8;
-
   // A stream of the runner's own, after the operands': the lane block's number.
   size_t block_stream() const { return step_.inputs.size() + step_.outputs.size(); }
 
   // A row scalar of rows along the lanes is one value per row.
   bool is_packed(size_t output) const { return step_.lane.reduced && plan_.results[output] >= kRowScalar; }
 
-  void start_thread(const StepArguments& arguments) const {
-    RowMemory& memory = RowMemory::mine();
+  void start_thread(const StepArguments& arguments, RowMemory& memory) const {
     const auto lanes = static_cast<size_t>(plan_.stored_rows * row_points_ * group_ * step_.lane.lanes);
     if (memory.rows.size() < lanes) memory.rows.resize(lanes);
     for (size_t i = 0; i < plan_.constants.size(); ++i)
@@ -99,9 +98,11 @@ class RowsStep final : public PreparedStep {
     inputs_.set_kept(arguments, inputs, slots);
   }
 
-  // The chunk a pass is at.
+  // The chunk a pass is at. A stream's block b is at offsets->at[stream][b] + shift[stream].
   struct Chunk {
-    ChunkOffsets offsets;
+    RowMemory& memory;
+    const ChunkOffsets* offsets = nullptr;
+    StreamOffsets shift{};
     int points = 0;          // of the row
     int blocks = 0;          // rows
     int64_t first = 0;       // point
@@ -110,59 +111,58 @@ class RowsStep final : public PreparedStep {
   };
 
   Lane* row_lanes(uint8_t row, const Chunk& chunk) const {
-    RowMemory& memory = RowMemory::mine();
-    if (row >= kRowScalar) return memory.scalar[row - kRowScalar];
+    if (row >= kRowScalar) return chunk.memory.scalar[row - kRowScalar];
     const int stored = plan_.stored_row[row];
-    if (stored < 0) return memory.chunk[row];
+    if (stored < 0) return chunk.memory.chunk[row];
     const int64_t block_lanes = int64_t{chunk.blocks} * step_.lane.lanes;
-    return memory.rows.data() + (stored * row_points_ + chunk.first) * block_lanes;
+    return chunk.memory.rows.data() + (stored * row_points_ + chunk.first) * block_lanes;
   }
 
-  void run_pass(const StepArguments& arguments, const RowPass& pass, const ChunkOffsets& outer, int blocks,
-                int valid) const {
-    RowMemory& memory = RowMemory::mine();
+  void run_pass(const StepArguments& arguments, const RowPass& pass, RowMemory& memory, const ChunkOffsets& outer,
+                int blocks, int valid) const {
     for (const CompiledStage& stage : pass.stages)
       if (stage.kind == RowStage::Kind::Reduce)
         stage.folding.start({memory.accumulator[stage.target], nullptr}, blocks * stage.folding.lanes_per_block());
     NestWalk walk(inner_, StreamOffsets{}, 0);
-    Chunk chunk;
+    ChunkOffsets gathered;
+    Chunk chunk{memory};
     chunk.blocks = blocks;
     while (chunk.first < row_points_) {
-      next_chunk(walk, outer, valid, chunk);
+      next_chunk(walk, outer, valid, chunk, gathered);
       for (const uint8_t input : pass.loads)
         if (!inputs_.registers()[input].kept)
-          inputs_.load(input, arguments, chunk.offsets, chunk.points * blocks, memory.chunk[input]);
-      if (&pass == &plan_.passes.front()) prefetch(arguments, outer, walk.here(), blocks);
+          load_blocks(inputs_.port(input), arguments.inputs[input] + chunk.shift[input],
+                      chunk.offsets->at[input].data(), chunk.points * blocks, row_lanes(input, chunk));
+      prefetch(arguments, pass, outer, walk.here(), blocks);
       for (const CompiledStage& stage : pass.stages) run_stage(arguments, stage, chunk);
       chunk.first += chunk.points;
     }
     for (const CompiledStage& stage : pass.stages)
-      if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, outer, blocks, valid);
+      if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, memory, outer, blocks, valid);
   }
 
   // The next point's blocks are far away; ask for them while this chunk is computed.
-  void prefetch(const StepArguments& arguments, const ChunkOffsets& outer, const StreamOffsets& next,
-                int blocks) const {
-    for (size_t s = 0; s < step_.inputs.size(); ++s)
+  void prefetch(const StepArguments& arguments, const RowPass& pass, const ChunkOffsets& outer,
+                const StreamOffsets& next, int blocks) const {
+    for (const uint8_t s : pass.loads)
       for (int b = 0; b < blocks; ++b) inputs_.prefetch(s, arguments, outer.at[s][static_cast<size_t>(b)] + next[s]);
   }
 
   // As many points of the row as fit; the point with the partly filled lanes stands alone.
-  void next_chunk(NestWalk& walk, const ChunkOffsets& outer, int valid, Chunk& chunk) const {
-    const bool alone = step_.lane.reduced && step_.lane.lanes != kFoldLanes;
-    const int room = alone ? 1 : std::max(1, chunk_blocks(step_) / chunk.blocks);
-    const size_t streams = step_.inputs.size() + step_.outputs.size();
+  void next_chunk(NestWalk& walk, const ChunkOffsets& outer, int valid, Chunk& chunk, ChunkOffsets& gathered) const {
+    const int room = room_for_points(chunk.blocks);
     chunk.points = 0;
     chunk.reduce_valid = step_.lane.lanes;
     chunk.store_valid = step_.lane.reduced ? step_.lane.lanes : valid;
+    chunk.offsets = room == 1 && !has_iota_ ? &outer : &gathered;
     while (chunk.points < room && chunk.first + chunk.points < row_points_) {
       chunk.lane_block = outer.at[block_stream()][0] + walk.here()[block_stream()];
       const bool at_tail = step_.lane.reduced && chunk.lane_block == last_block_ && tail_lanes_ < step_.lane.lanes;
       if (at_tail && chunk.points > 0) return;
-      for (size_t s = 0; s < streams; ++s)
-        for (int b = 0; b < chunk.blocks; ++b)
-          chunk.offsets.at[s][static_cast<size_t>(chunk.points * chunk.blocks + b)] =
-              outer.at[s][static_cast<size_t>(b)] + walk.here()[s];
+      if (chunk.offsets == &outer)
+        std::copy_n(walk.here().begin(), block_stream(), chunk.shift.begin());
+      else
+        gather(outer, walk.here(), chunk, gathered);
       walk.advance();
       ++chunk.points;
       if (!at_tail) continue;
@@ -172,9 +172,21 @@ class RowsStep final : public PreparedStep {
     }
   }
 
+  int room_for_points(int blocks) const {
+    const bool alone = step_.lane.reduced && step_.lane.lanes != kFoldLanes;
+    return alone ? 1 : std::max(1, chunk_blocks(step_) / blocks);
+  }
+
+  void gather(const ChunkOffsets& outer, const StreamOffsets& here, const Chunk& chunk, ChunkOffsets& gathered) const {
+    for (size_t s = 0; s < block_stream(); ++s)
+      for (int b = 0; b < chunk.blocks; ++b)
+        gathered.at[s][static_cast<size_t>(chunk.points * chunk.blocks + b)] =
+            outer.at[s][static_cast<size_t>(b)] + here[s];
+  }
+
   // The stage's slots with its row registers at the chunk.
   Slots& stage_slots(const CompiledStage& stage, const Chunk& chunk) const {
-    Slots& slots = RowMemory::mine().slots[stage.number];
+    Slots& slots = chunk.memory.slots[stage.number];
     for (size_t i = 0; i < stage.rows.size(); ++i) slots[stage.code.inputs[i]] = row_lanes(stage.rows[i], chunk);
     return slots;
   }
@@ -185,7 +197,7 @@ class RowsStep final : public PreparedStep {
       Lane* row = row_lanes(stage.rows[0], chunk);
       // Folding overwrites padding lanes with the identity; the row itself must stay as it is.
       if (chunk.reduce_valid < step_.lane.lanes) row = std::copy_n(row, lanes, spare()) - lanes;
-      return stage.folding.take({RowMemory::mine().accumulator[stage.target], nullptr}, row, chunk.points, chunk.blocks,
+      return stage.folding.take({chunk.memory.accumulator[stage.target], nullptr}, row, chunk.points, chunk.blocks,
                                 chunk.lane_block, 0, chunk.reduce_valid);
     }
     Slots& slots = stage_slots(stage, chunk);
@@ -202,14 +214,14 @@ class RowsStep final : public PreparedStep {
   }
 
   void store(const StepArguments& arguments, size_t output, const Lane* lanes, const Chunk& chunk) const {
-    store_blocks(stores_[output], lanes, arguments.outputs[output],
-                 chunk.offsets.at[step_.inputs.size() + output].data(), chunk.points * chunk.blocks, chunk.store_valid);
+    const size_t stream = step_.inputs.size() + output;
+    store_blocks(stores_[output], lanes, arguments.outputs[output] + chunk.shift[stream],
+                 chunk.offsets->at[stream].data(), chunk.points * chunk.blocks, chunk.store_valid);
   }
 
   // The total becomes a row scalar, spread over a chunk as the code will read it.
-  void finish(const StepArguments& arguments, const CompiledStage& stage, const ChunkOffsets& outer, int blocks,
-              int valid) const {
-    RowMemory& memory = RowMemory::mine();
+  void finish(const StepArguments& arguments, const CompiledStage& stage, RowMemory& memory, const ChunkOffsets& outer,
+              int blocks, int valid) const {
     const int64_t block_lanes = step_.lane.lanes, lanes = blocks * block_lanes;
     Lane* total = memory.accumulator[stage.target];
     alignas(64) Lane totals[kLaneUnit];
@@ -217,7 +229,7 @@ class RowsStep final : public PreparedStep {
       stage.folding.total({total, nullptr}, {totals, nullptr}, blocks);
       for (int b = 0; b < blocks; ++b) std::fill_n(total + b * block_lanes, block_lanes, totals[b]);
     }
-    Chunk one;
+    Chunk one{memory};
     one.blocks = blocks;
     Slots& slots = stage_slots(stage, one);
     slots[stage.code.inputs[0]] = total;
@@ -245,6 +257,7 @@ class RowsStep final : public PreparedStep {
   int64_t row_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
   int group_ = 1;
+  bool has_iota_ = false;  // its offsets are its values
 };
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace openspyre {
 
+constexpr int64_t kRowMemoryBytes = 256 << 10;  // of a group of rows: half of a small second-level cache
+constexpr int kMostRows = 8;                    // of a group
+
 // The output a stage's target goes to as soon as it is known; -1: none.
 struct CompiledStage {
   RowStage::Kind kind;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "fuse.h"
+
 namespace openspyre {
 namespace {
 
@@ -62,10 +64,9 @@ class TypeCheck {
   std::array<bool, kMaxRegisters> known_{};
 };
 
-// Every write makes a new value; a value's slot is free again after its last use, kept values stay.
+// A value's slot is free again after its last use, kept values stay.
 struct Value {
   int last_use = -1;
-  bool kept = false;
   uint8_t slot = 0;
 };
 
@@ -86,6 +87,40 @@ class SlotAllocation {
   std::array<bool, kMaxSlots> used_;
 };
 
+// Code on values: the inputs', the constants', then one for each instruction.
+struct ValueCode {
+  std::vector<ValueInstruction> instructions;
+  std::vector<size_t> results;
+  std::vector<int> uses;  // of each value
+};
+
+ValueCode name_values(const VectorCode& code, size_t inputs) {
+  ValueCode named;
+  std::array<size_t, kMaxRegisters> current{};
+  const auto define = [&](uint8_t target) {
+    current[target] = named.uses.size();
+    named.uses.push_back(0);
+    return current[target];
+  };
+  for (size_t i = 0; i < inputs; ++i) define(static_cast<uint8_t>(i));
+  for (const Constant& constant : code.constants) define(constant.target);
+  for (const Instruction& instruction : code.instructions) {
+    ValueInstruction made{instruction.op, {}, 0};
+    made.reads.fill(current[instruction.a]);
+    for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j) {
+      made.reads[j] = current[sources(instruction)[j]];
+      ++named.uses[made.reads[j]];
+    }
+    made.target = define(instruction.target);
+    named.instructions.push_back(made);
+  }
+  for (const uint8_t result : code.results) {
+    named.results.push_back(current[result]);
+    ++named.uses[current[result]];
+  }
+  return named;
+}
+
 }  // namespace
 
 std::vector<RegisterType> check_code(const VectorCode& code, std::span<const CodeInput> inputs,
@@ -103,48 +138,34 @@ CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, 
   std::vector<std::string> problems;
   CompiledCode compiled;
   compiled.types = check_code(code, inputs, "code", problems);
-  std::vector<Value> values;
-  std::array<size_t, kMaxRegisters> current{};
-  const auto define = [&](uint8_t target, bool kept) {
-    current[target] = values.size();
-    values.push_back({kept ? kForever : -1, kept, 0});
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) define(static_cast<uint8_t>(i), inputs[i].kept);
-  for (const Constant& constant : code.constants) define(constant.target, true);
-  const size_t first_computed = values.size();
-  std::vector<std::array<size_t, 3>> reads;
-  for (size_t i = 0; i < code.instructions.size(); ++i) {
-    const Instruction& instruction = code.instructions[i];
-    std::array<size_t, 3> read{};
-    for (size_t j = 0; j < 3; ++j) {
-      const bool real = j < static_cast<size_t>(arity(instruction.op));
-      read[j] = current[real ? sources(instruction)[j] : instruction.a];
-      values[read[j]].last_use = std::max(values[read[j]].last_use, static_cast<int>(i));
-    }
-    reads.push_back(read);
-    define(instruction.target, false);
-  }
-  for (const uint8_t result : code.results) values[current[result]].last_use = kForever;
+  const ValueCode named = name_values(code, inputs.size());
+  const std::vector<FusedInstruction> instructions = fuse(named.instructions, named.uses, kernels);
+
+  const size_t first_computed = inputs.size() + code.constants.size();
+  std::vector<Value> values(named.uses.size());
+  for (size_t i = 0; i < instructions.size(); ++i)
+    for (const size_t read : instructions[i].reads) values[read].last_use = static_cast<int>(i);
+  for (size_t v = 0; v < first_computed; ++v)
+    if (v >= inputs.size() || inputs[v].kept) values[v].last_use = kForever;
+  for (const size_t result : named.results) values[result].last_use = kForever;
 
   SlotAllocation slots;
   for (size_t v = 0; v < first_computed; ++v) values[v].slot = slots.take();
-  for (size_t i = 0; i < code.instructions.size(); ++i) {
-    Value& target = values[first_computed + i];
-    const std::array<size_t, 3>& read = reads[i];
-    for (size_t j = 0; j < 3; ++j) {
-      const bool again = std::find(read.begin(), read.begin() + static_cast<int64_t>(j), read[j]) !=
-                         read.begin() + static_cast<int64_t>(j);
-      if (!again && values[read[j]].last_use == static_cast<int>(i)) slots.release(values[read[j]].slot);
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const auto& [kernel, reads, target] = instructions[i];
+    for (auto read = reads.begin(); read != reads.end(); ++read) {
+      const bool again = std::find(reads.begin(), read, *read) != read;
+      if (!again && values[*read].last_use == static_cast<int>(i)) slots.release(values[*read].slot);
     }
-    target.slot = slots.take();
-    if (target.last_use < 0) slots.release(target.slot);
-    compiled.operations.push_back({kernels.map[static_cast<size_t>(code.instructions[i].op)], target.slot,
-                                   values[read[0]].slot, values[read[1]].slot, values[read[2]].slot});
+    values[target].slot = slots.take();
+    if (values[target].last_use < 0) slots.release(values[target].slot);
+    compiled.operations.push_back(
+        {kernel, values[target].slot, values[reads[0]].slot, values[reads[1]].slot, values[reads[2]].slot});
   }
   for (size_t i = 0; i < inputs.size(); ++i) compiled.inputs.push_back(values[i].slot);
   for (size_t i = 0; i < code.constants.size(); ++i)
     compiled.constants.push_back({values[inputs.size() + i].slot, code.constants[i].bits});
-  for (const uint8_t result : code.results) compiled.results.push_back(values[current[result]].slot);
+  for (const size_t result : named.results) compiled.results.push_back(values[result].slot);
   return compiled;
 }
 

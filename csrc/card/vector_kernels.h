@@ -41,8 +41,18 @@ enum class HotFormat : uint8_t {
 };
 constexpr int kHotFormatCount = 8;
 
+// What runs of instructions are made of, see fuse.h. SubFrom and DivInto have the run's value as their second operand.
+enum class FusedFirst : uint8_t { Add, Sub, Mul, Div, Neg, RoundSen169 };
+constexpr int kFusedFirstCount = 6;
+enum class FusedSecond : uint8_t { None, Add, Sub, SubFrom, Mul, Square, DivInto, Exp };
+constexpr int kFusedSecondCount = 8;
+// By first, whether it is rounded to SEN169, second, whether that is.
+using FusedKernels =
+    std::array<std::array<std::array<std::array<MapKernel, 2>, kFusedSecondCount>, 2>, kFusedFirstCount>;
+
 struct VectorKernels {
   std::array<MapKernel, kOpCount> map;
+  FusedKernels fused;  // sources: both of the first, then the second's other one
   std::array<LoadKernel, kHotFormatCount> load;
   std::array<StoreKernel, kHotFormatCount> store;
   std::array<RowFoldKernel, kFoldCount> fold_rows;         // of registers, and of memory in 32-bit formats

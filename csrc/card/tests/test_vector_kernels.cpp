@@ -1,0 +1,168 @@
+// The kernels of every instruction set: SEN169 in and out of registers against the format's definition, and runs of
+// instructions in one kernel against the same instructions one by one.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "formats.h"
+#include "vector_code.h"
+
+using namespace openspyre;
+
+namespace {
+
+std::vector<Isa> isas() {
+  std::vector<Isa> found;
+  for (int i = 0; i < kIsaCount; ++i)
+    if (available(static_cast<Isa>(i))) found.push_back(static_cast<Isa>(i));
+  return found;
+}
+
+Lane bits(float value) { return std::bit_cast<Lane>(value); }
+
+// NINF acts as an infinity inside the card (N2).
+Lane register_of(uint16_t code) {
+  if ((code & 0x7FFF) == 0x7FFF) return bits(code == 0x7FFF ? INFINITY : -INFINITY);
+  return bits(sen169_to_float(code));
+}
+
+// Both sides of every place where rounding decides, everything beyond the range, NaNs of either sign, and a sample.
+std::vector<Lane> interesting_patterns() {
+  std::vector<Lane> patterns;
+  for (uint32_t code = 0; code < 0x8000; ++code)
+    for (int32_t d = -2; d <= 2; ++d)
+      for (const uint32_t sign : {0u, 0x80000000u}) {
+        const uint32_t grid = (96u << 23) + (code << 14);
+        patterns.push_back(sign | (grid + static_cast<uint32_t>(d)));
+        patterns.push_back(sign | (grid + 0x2000u + static_cast<uint32_t>(d)));
+      }
+  for (uint64_t pattern = 0; pattern < (1ull << 32); pattern += 9973) patterns.push_back(static_cast<Lane>(pattern));
+  for (const Lane pattern : {0u, 0x80000000u, 1u, 0x80000001u, 0x7F800000u, 0xFF800000u, 0x7F800001u, 0xFF800001u,
+                             0x7FC00000u, 0xFFC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu})
+    patterns.push_back(pattern);
+  while (patterns.size() % kLaneUnit != 0) patterns.push_back(0);
+  return patterns;
+}
+
+// Three operands that meet in all ways: infinities, NaN, zeros, numbers at the ends of SEN169 and of exp.
+struct Operands {
+  alignas(64) Lane lanes[3][kChunkLanes];
+  Operands() {
+    const float specials[] = {0.0f, -0.0f, 1.0f, -3.0f, INFINITY, -INFINITY, NAN, 0x1.fep32f, 0x1p-31f, -100.0f};
+    std::mt19937_64 random(5);
+    std::normal_distribution<float> some(0, 3);
+    for (auto& operand : lanes)
+      for (Lane& lane : operand) lane = bits(random() % 4 == 0 ? specials[random() % 10] : some(random));
+  }
+};
+
+std::vector<Lane> run(const CompiledCode& code, const Operands& operands) {
+  const Slots& slots = RegisterFile::mine().slots();
+  for (size_t i = 0; i < code.inputs.size(); ++i) std::copy_n(operands.lanes[i], kChunkLanes, slots[code.inputs[i]]);
+  execute(code, slots, kChunkLanes);
+  return {slots[code.results[0]], slots[code.results[0]] + kChunkLanes};
+}
+
+std::vector<Lane> one_by_one(const VectorCode& code, const Operands& operands, const VectorKernels& kernels) {
+  alignas(64) Lane registers[8][kChunkLanes];
+  for (size_t i = 0; i < 3; ++i) std::copy_n(operands.lanes[i], kChunkLanes, registers[i]);
+  for (const Instruction& step : code.instructions)
+    kernels.map[static_cast<size_t>(step.op)](registers[step.target], registers[step.a], registers[step.b],
+                                              registers[step.c], kChunkLanes);
+  return {registers[code.results[0]], registers[code.results[0]] + kChunkLanes};
+}
+
+bool same(const std::vector<Lane>& left, const std::vector<Lane>& right) {
+  const auto equal = [](Lane a, Lane b) {
+    return a == b || (std::isnan(std::bit_cast<float>(a)) && std::isnan(std::bit_cast<float>(b)));
+  };
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(), equal);
+}
+
+CompiledCode compiled(const VectorCode& code, Isa isa) {
+  const std::vector<CodeInput> inputs(3, {RegisterType::Float, false});
+  return compile(code, inputs, vector_kernels(isa));
+}
+
+}  // namespace
+
+TEST(every_sen169_code_is_loaded_as_its_value) {
+  std::vector<uint16_t> codes(65536);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint16_t>(i);
+  std::vector<Lane> lanes(codes.size());
+  for (const Isa isa : isas()) {
+    vector_kernels(isa).load[static_cast<size_t>(HotFormat::Sen169)](codes.data(), lanes.data(), 65536);
+    int wrong = 0;
+    for (size_t i = 0; i < codes.size(); ++i) wrong += lanes[i] != register_of(codes[i]);
+    CHECK_EQ(wrong, 0);
+  }
+}
+
+TEST(storing_and_rounding_to_sen169_follow_the_format) {
+  const std::vector<Lane> patterns = interesting_patterns();
+  const auto count = static_cast<int64_t>(patterns.size());
+  std::vector<uint16_t> codes(patterns.size());
+  std::vector<Lane> rounded(patterns.size());
+  for (const Isa isa : isas()) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    kernels.store[static_cast<size_t>(HotFormat::Sen169)](patterns.data(), codes.data(), count);
+    kernels.map[static_cast<size_t>(Op::RoundSen169)](rounded.data(), patterns.data(), patterns.data(), patterns.data(),
+                                                      count);
+    int wrong_codes = 0, wrong_values = 0;
+    for (size_t i = 0; i < patterns.size(); ++i) {
+      const auto value = std::bit_cast<float>(patterns[i]);
+      const uint16_t expected = std::isnan(value) ? 0x7FFF : sen169_from_float(value);  // N2
+      wrong_codes += codes[i] != expected;
+      wrong_values += rounded[i] != register_of(expected);
+    }
+    CHECK_EQ(wrong_codes, 0);
+    CHECK_EQ(wrong_values, 0);
+  }
+}
+
+// r3 = first(r0, r1); perhaps rounded; r4 = second of r3 and r2, in both orders; perhaps rounded.
+TEST(runs_of_instructions_are_one_kernel_with_the_same_bits) {
+  const Operands operands;
+  for (const Op first : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::RoundSen169})
+    for (const Instruction& second : {Instruction{Op::Add, 4, 3, 2},
+                                      {Op::Add, 4, 2, 3},
+                                      {Op::Sub, 4, 3, 2},
+                                      {Op::Sub, 4, 2, 3},
+                                      {Op::Mul, 4, 3, 2},
+                                      {Op::Mul, 4, 2, 3},
+                                      {Op::Mul, 4, 3, 3},
+                                      {Op::Div, 4, 2, 3},
+                                      {Op::Exp, 4, 3}})
+      for (int rounds = 0; rounds < 4; ++rounds) {
+        VectorCode code{{{first, 3, 0, 1}}, {}, {4}};
+        if (rounds % 2 == 1) code.instructions.push_back({Op::RoundSen169, 3, 3});
+        code.instructions.push_back(second);
+        if (rounds / 2 == 1) code.instructions.push_back({Op::RoundSen169, 4, 4});
+        std::vector<Lane> of_first_isa;
+        for (const Isa isa : isas()) {
+          const CompiledCode made = compiled(code, isa);
+          CHECK_EQ(made.operations.size(), size_t{1});
+          const std::vector<Lane> got = run(made, operands);
+          CHECK(same(got, one_by_one(code, operands, vector_kernels(isa))));
+          if (of_first_isa.empty()) of_first_isa = got;
+          CHECK(same(got, of_first_isa));
+        }
+      }
+}
+
+TEST(a_value_that_is_read_again_is_not_lost_in_a_run) {
+  const Operands operands;
+  const std::vector<VectorCode> codes = {
+      {{{Op::Add, 3, 0, 1}, {Op::RoundSen169, 4, 3}, {Op::Mul, 5, 4, 3}}, {}, {5}},
+      {{{Op::Mul, 3, 0, 1}, {Op::Add, 4, 3, 2}, {Op::Sub, 5, 3, 4}}, {}, {5}},
+      {{{Op::Sub, 3, 0, 1}, {Op::Exp, 4, 3}, {Op::Add, 4, 4, 0}}, {}, {3}},
+      {{{Op::Sub, 3, 0, 1}, {Op::Add, 3, 3, 3}, {Op::Div, 4, 3, 2}}, {}, {4}},
+  };
+  for (const Isa isa : isas())
+    for (const VectorCode& code : codes)
+      CHECK(same(run(compiled(code, isa), operands), one_by_one(code, operands, vector_kernels(isa))));
+}
