@@ -99,6 +99,36 @@ def test_shapes(name):
     check(*operands(**SHAPES[name]), is_causal="causal" in name)
 
 
+BLOCKS = {
+    "as many keys": {"queries": 300, "keys": 300},
+    "fewer keys": {"queries": 300, "keys": 200},
+    "more keys": {"queries": 260, "keys": 400},
+    "shared keys": {"queries": 200, "keys": 200, "key_heads": 2},
+    "unaligned widths": {"queries": 129, "keys": 129, "width": 40, "value_width": 72},
+}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=title)
+@pytest.mark.parametrize("name", BLOCKS)
+def test_many_causal_queries_go_block_by_block_with_the_bits_of_a_mask(name, dtype):
+    query, key, value = operands(dtype=dtype, **BLOCKS[name])
+    mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    options = {"enable_gqa": query.shape[1] != key.shape[1]}
+    causal = check(query, key, value, is_causal=True, **options)
+    assert torch.equal(causal, check(query, key, value, mask, **options))
+
+
+def test_a_causal_block_does_not_read_what_lies_behind_it():
+    query, key, value = operands(queries=256, keys=300)
+    wanted = check(query, key, value, is_causal=True)
+    key[:, :, 256:] = value[:, :, 256:] = float("nan")
+    value[:, :, 200] = float("inf")
+    with torch.no_grad():
+        result = F.scaled_dot_product_attention(*map(on_card, (query, key, value)), is_causal=True).cpu()
+    assert torch.equal(result[:, :, :128], wanted[:, :, :128])
+    assert not result[:, :, 200:].isfinite().any()
+
+
 def test_three_dims_and_views():
     query, key, value = operands()
     check(query[0], key[0], value[0], is_causal=True)

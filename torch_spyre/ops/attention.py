@@ -1,19 +1,24 @@
 """Scaled dot-product attention without gradients: scores, weights and their sum over the values as one program.
 
 Heads that share keys and values (grouped queries) are a dim along which keys and values do not move: nothing is repeated in
-memory. csrc/torch/attention.cpp sends only calls here that this lowering takes; the rest is torch's own composition.
+memory. Causal queries go block by block, so that half of the work is left out and a block's scores stay near.
+csrc/torch/attention.cpp sends only calls here that this lowering takes; the rest is torch's own composition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
 from openspyre.compiler.ir import Access, Dim, Iota, Op, Operand
 from openspyre.spec.addressing import row_major
-from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
+from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
 from torch_spyre.ops.plans import CallPlan
+
+_LEAST_ROWS, _MOST_BLOCKS = 128, 8  # of causal queries: smaller blocks leave out more, larger ones have fewer steps
 
 
 def serves(binding: Binding) -> bool:
@@ -26,18 +31,109 @@ def compile_call(call: Call) -> CallPlan | None:
         return None
     shape = (*query.shape[:-1], value.shape[-1])
     call.outcomes = (torch.empty_strided(shape, _strides_in_order(shape, query), dtype=query.dtype, device="meta"),)
-    heads = _Heads(query, key)
-    scale = call.given["scale"]
-    builder = ProgramBuilder(call)
-    scores = _scores(builder, heads, query, key)
-    weights = _weights(call, builder, heads, scores, query.shape[-1] ** -0.5 if scale is None else scale, mask)
-    dims = (*heads.batch, Dim("m", query.shape[-2]), Dim("n", value.shape[-1]), Dim("k", key.shape[-2], reduced=True))
-    first = Access(weights.buffer, 0, _insert(weights.strides, -1, 0), weights.dtype)
-    second = builder.read(value, (*heads.shared(value.stride()[:-2]), 0, value.stride(-1), value.stride(-2)))
+    heads, builder, scale = _Heads(query, key), ProgramBuilder(call), call.given["scale"]
     own = call.result.stride
-    target = builder.result((*heads.split(own[:-2]), own[-2], own[-1], 0))
-    builder.add(Op("attention", "batchmatmul", dims, (first, second), (target,)))
+    attention = _Attention(
+        builder,
+        heads.batch,
+        query=builder.read(query, (*heads.split(query.stride()[:-2]), query.stride(-2), 0, query.stride(-1))),
+        key=builder.read(key, (*heads.shared(key.stride()[:-2]), 0, key.stride(-2), key.stride(-1))),
+        value=builder.read(value, (*heads.shared(value.stride()[:-2]), 0, value.stride(-1), value.stride(-2))),
+        mask=None if mask is None else _mask(builder, heads, mask, (*query.shape[:-1], key.shape[-2])),
+        target=builder.result((*heads.split(own[:-2]), own[-2], own[-1], 0)),
+        widths=(query.shape[-1], value.shape[-1]),
+        scale=float(query.shape[-1] ** -0.5 if scale is None else scale),
+        causal=call.given["is_causal"],
+    )
+    for rows in _row_blocks(query.shape[-2], key.shape[-2], causal=attention.causal):
+        attention.add(rows)
     return builder.plan()
+
+
+class _Rows(NamedTuple):
+    """Queries first, first + 1, ... and the keys from the first on that any of them may look at."""
+
+    first: int
+    queries: int
+    keys: int
+
+
+def _row_blocks(queries: int, keys: int, *, causal: bool) -> Iterator[_Rows]:
+    """Causal queries block by block: a block leaves out the keys behind its last query, whose weights would be 0."""
+    rows = max(_LEAST_ROWS, -(-queries // _MOST_BLOCKS)) if causal else max(queries, 1)
+    for first in range(0, queries, rows):
+        count = min(rows, queries - first)
+        yield _Rows(first, count, min(keys, first + count) if causal else keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """The accesses of the whole call, over batch, m, n and k, of which each block of queries has its part."""
+
+    builder: ProgramBuilder
+    batch: tuple[Dim, ...]
+    query: Access
+    key: Access
+    value: Access
+    mask: Access | None
+    target: Access
+    widths: tuple[int, int]  # of queries and keys, and of values
+    scale: float
+    causal: bool
+
+    def add(self, rows: _Rows) -> None:
+        scores = self._scores(rows)
+        weights = self._weights(rows, scores)
+        dims = (*self._dims(rows), Dim("n", self.widths[1]), Dim("k", rows.keys, reduced=True))
+        first = replace(weights, strides=_insert(weights.strides, -1, 0))
+        self._op("attention", rows, dims, "batchmatmul", (first, self.value), _from(self.target, rows.first, -3))
+
+    def _scores(self, rows: _Rows) -> Access:
+        """query @ key^T, rounded; scaled later, in fp32."""
+        dims = (*self._dims(rows), Dim("n", rows.keys), Dim("k", self.widths[0], reduced=True))
+        target = self._temp("scores", rows, dims[:-1])
+        inputs = (_from(self.query, rows.first, -3), self.key)
+        self._op("scores", rows, dims, "batchmatmul", inputs, replace(target, strides=(*target.strides, 0)))
+        return target
+
+    def _weights(self, rows: _Rows, scores: Access) -> Access:
+        dims = (*self._dims(rows), Dim("n", rows.keys, reduced=True))
+        inputs: list[Operand] = [scores]
+        if self.mask is not None:
+            inputs.append(_from(self.mask, rows.first, -2))
+        if self.causal:
+            inputs.append(Iota(-rows.first, (*(0,) * len(self.batch), -1, 1)))
+        target = self._temp("weights", rows, dims)
+        self._op("weights", rows, dims, "attention_weights", tuple(inputs), target, (("scale", self.scale),))
+        return target
+
+    def _dims(self, rows: _Rows) -> tuple[Dim, ...]:
+        return (*self.batch, Dim("m", rows.queries))
+
+    def _temp(self, name: str, rows: _Rows, dims: Sequence[Dim]) -> Access:
+        size = tuple(dim.size for dim in dims)
+        name = self.builder.temp(_numbered(name, rows), self.query.dtype, size, row_major(size))
+        return Access(name, 0, row_major(size), self.query.dtype)
+
+    def _op(
+        self,
+        name: str,
+        rows: _Rows,
+        dims: tuple[Dim, ...],
+        row: str,
+        inputs: tuple[Operand, ...],
+        target: Access,
+        attributes: tuple[tuple[str, float], ...] = (),
+    ) -> None:
+        self.builder.add(Op(_numbered(name, rows), row, dims, inputs, (target,), attributes))
+
+
+def _numbered(name: str, rows: _Rows) -> str:
+    return f"{name}{rows.first or ''}"
+
+
+def _from(access: Access, row: int, dim: int) -> Access:
+    return replace(access, offset=access.offset + row * access.strides[dim])
 
 
 class _Heads:
@@ -58,36 +154,9 @@ class _Heads:
         return (*strides, 0)
 
 
-def _scores(builder: ProgramBuilder, heads: _Heads, query: torch.Tensor, key: torch.Tensor) -> Access:
-    """query @ key^T, rounded; scaled later, in fp32."""
-    dims = (*heads.batch, Dim("m", query.shape[-2]), Dim("n", key.shape[-2]), Dim("k", query.shape[-1], reduced=True))
-    first = builder.read(query, (*heads.split(query.stride()[:-2]), query.stride(-2), 0, query.stride(-1)))
-    second = builder.read(key, (*heads.shared(key.stride()[:-2]), 0, key.stride(-2), key.stride(-1)))
-    target = _temp(builder, "scores", dims[:-1], dtype_name(query.dtype))
-    widened = Access(target.buffer, 0, (*target.strides, 0), target.dtype)
-    builder.add(Op("scores", "batchmatmul", dims, (first, second), (widened,)))
-    return target
-
-
-def _weights(
-    call: Call, builder: ProgramBuilder, heads: _Heads, scores: Access, scale: float, mask: torch.Tensor | None
-) -> Access:
-    query, key = call.given["query"], call.given["key"]
-    dims = (*heads.batch, Dim("m", query.shape[-2]), Dim("n", key.shape[-2], reduced=True))
-    inputs: list[Operand] = [scores]
-    if mask is not None:
-        strides = mask.expand(*query.shape[:-1], key.shape[-2]).stride()
-        inputs.append(builder.read(mask, (*heads.split(strides[:-2]), *strides[-2:])))
-    if call.given["is_causal"]:
-        inputs.append(Iota(0, (*(0,) * len(heads.batch), -1, 1)))
-    target = _temp(builder, "weights", dims, scores.dtype)
-    builder.add(Op("weights", "attention_weights", dims, tuple(inputs), (target,), (("scale", float(scale)),)))
-    return target
-
-
-def _temp(builder: ProgramBuilder, name: str, dims: Sequence[Dim], dtype: str) -> Access:
-    size = tuple(dim.size for dim in dims)
-    return Access(builder.temp(name, dtype, size, row_major(size)), 0, row_major(size), dtype)
+def _mask(builder: ProgramBuilder, heads: _Heads, mask: torch.Tensor, shape: tuple[int, ...]) -> Access:
+    strides = mask.expand(shape).stride()
+    return builder.read(mask, (*heads.split(strides[:-2]), *strides[-2:]))
 
 
 def _insert(strides: tuple[int, ...], place: int, stride: int) -> tuple[int, ...]:
