@@ -134,6 +134,12 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch.compiler._cache.CacheArtifactManager", "is told of every graph in use", "it becomes public"),
     Seam("torch.ops.higher_order.invoke_subgraph", "how a graph calls a repeated region", "it becomes public"),
     Seam("torch.fx.node.map_arg", "a node's arguments by their values", "torch.fx exports it"),
+    Seam(
+        "torch._inductor.lowering.make_fallback",
+        "an operator that stayed whole and is left to eager needs a lowering, though it has a decomposition",
+        "decompositions can be chosen per device",
+    ),
+    Seam("torch._inductor.lowering.lowerings", "whether it has one", "as above"),
     Seam("torch.fx.node.has_side_effect", "a bundle that updates inputs is not dead", "it becomes public"),
     Seam("torch.utils._sympy.printers.PythonPrinter", "sizes as text", "it becomes public"),
     Seam("torch._inductor.virtualized.V", "the graph being compiled", "Inductor has a public border for backends"),

@@ -60,8 +60,13 @@ openspyre::Layout make_layout(std::vector<int64_t> device_size, std::vector<int6
 }
 
 py::tuple layout_of(const at::Tensor& tensor) {
-  translated([&] { access_of(tensor); });
-  const openspyre::ShapePtr shape = record_of(tensor).shape;
+  openspyre::ShapePtr shape;
+  {
+    py::gil_scoped_release no_gil;
+    const HeldBuffers held = hold_buffers();
+    translated([&] { access_of(tensor); });
+    shape = record_of(tensor).shape;
+  }
   if (!shape) return py::tuple();
   const openspyre::Layout& layout = shape->layout();
   return py::make_tuple(shape->id(), layout.device_size, layout.stride_map, static_cast<int>(layout.format),
@@ -69,14 +74,24 @@ py::tuple layout_of(const at::Tensor& tensor) {
 }
 
 py::dict buffer_of(const at::Tensor& tensor) {
-  const BufferRecord& record = record_of(tensor);
+  openspyre::ShapePtr shape;
+  openspyre::Address address = 0;
+  size_t host_bytes = 0;
+  {
+    py::gil_scoped_release no_gil;
+    const HeldBuffers held = hold_buffers();
+    const BufferRecord& record = record_of(tensor);
+    shape = record.shape;
+    address = record.block ? record.block->address : 0;
+    host_bytes = record.host_bytes;
+  }
   py::dict answer;
-  answer["address"] = record.block ? record.block->address : 0;
-  answer["host_bytes"] = record.host_bytes;
-  answer["device_bytes"] = record.shape ? record.shape->device_bytes() : static_cast<int64_t>(record.host_bytes);
-  answer["dtype"] = record.shape ? openspyre::name(record.shape->dtype()) : "raw";
-  answer["host_size"] = record.shape ? record.shape->host_size() : std::vector<int64_t>{};
-  answer["host_stride"] = record.shape ? record.shape->host_stride() : std::vector<int64_t>{};
+  answer["address"] = address;
+  answer["host_bytes"] = host_bytes;
+  answer["device_bytes"] = shape ? shape->device_bytes() : static_cast<int64_t>(host_bytes);
+  answer["dtype"] = shape ? openspyre::name(shape->dtype()) : "raw";
+  answer["host_size"] = shape ? shape->host_size() : std::vector<int64_t>{};
+  answer["host_stride"] = shape ? shape->host_stride() : std::vector<int64_t>{};
   return answer;
 }
 

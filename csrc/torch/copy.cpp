@@ -104,9 +104,10 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
         "(TORCH_SPYRE_DOWNCAST_WARN=0 or torch.spyre.set_downcast_warning(False) hides this)");
   }
   if (!is_supported(source.scalar_type())) source = source.to(target.scalar_type());  // float64 and the like
-  if (access_of(target) != Access::Tiled) return write_bytes(source, target);
   // Pageable memory may change as soon as we return: it is staged.
   if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
+  const HeldBuffers held = hold_buffers();
+  if (access_of(target) != Access::Tiled) return write_bytes(source, target);
   run("copy host to device", record_of(target), !non_blocking,
       [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); });
 }
@@ -122,14 +123,15 @@ void restore_infinities(const at::Tensor& host) {
 }
 
 void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
-  if (access_of(source) != Access::Tiled) {
-    target.copy_(read_bytes(source));
-    return;
-  }
   if (!is_supported(target.scalar_type())) {  // float64 and the like: exact from what the card holds
     at::Tensor same = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
     device_to_host(source, same, false);
     target.copy_(same);
+    return;
+  }
+  const HeldBuffers held = hold_buffers();
+  if (access_of(source) != Access::Tiled) {
+    target.copy_(read_bytes(source));
     return;
   }
   BufferRecord& record = record_of(source);
@@ -147,9 +149,11 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
 }
 
 void device_to_device(const at::Tensor& source, const at::Tensor& target) {
+  HeldBuffers held = hold_buffers();
   if (clone_buffer(source, target)) return;
   const Access from = access_of(source), to = access_of(target);
   if (from != Access::Tiled || to != Access::Tiled) {
+    held.unlock();
     at::Tensor host = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
     device_to_host(source, host, false);
     host_to_device(host, target, false);

@@ -158,11 +158,20 @@ void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call
   launch(op.name.c_str(), std::move(loaded), call.tensors, results, scalars, call.device);
 }
 
-LoadedPlanPtr find_or_compile(EagerOp& op, const CallReader& call, const torch::jit::Stack& stack, size_t arguments) {
-  if (LoadedPlanPtr found = op.plans.find(call.key)) return found;
-  auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
-  compilations.fetch_add(1, std::memory_order_relaxed);
-  return op.plans.keep(call.key, std::move(loaded), plans_per_op.load(std::memory_order_relaxed));
+// Python compiles without holding the buffers; if one was re-tiled meanwhile, the plan is not for this call.
+LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::Stack& stack, size_t arguments,
+                              HeldBuffers& held) {
+  for (;;) {
+    if (LoadedPlanPtr found = op.plans.find(call.key)) return found;
+    held.unlock();
+    auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
+    compilations.fetch_add(1, std::memory_order_relaxed);
+    held.lock();
+    CallReader now(op, stack, arguments);
+    if (now.key == call.key)
+      return op.plans.keep(call.key, std::move(loaded), plans_per_op.load(std::memory_order_relaxed));
+    call = std::move(now);
+  }
 }
 
 void check_overlap(const CallPlan& plan, const CallReader& call) {
@@ -202,9 +211,10 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
   Results results;
   if (op.makes_range) resize_to_range(*stack);
   const bool done = translated([&] {
+    HeldBuffers held = hold_buffers();
     CallReader call(op, *stack, arguments);
     if (!call.usable || call.device < 0) return false;
-    auto loaded = find_or_compile(op, call, *stack, arguments);
+    auto loaded = find_or_compile(op, call, *stack, arguments, held);
     if (loaded->plan.fallback) return false;
     for (size_t r = 0; r < loaded->plan.resize.size(); ++r) {
       const at::Tensor out = *call.tensors[loaded->plan.resize[r]];
@@ -212,7 +222,7 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
     }
     if (!loaded->plan.resize.empty()) {
       CallReader again(op, *stack, arguments);
-      loaded = find_or_compile(op, again, *stack, arguments);
+      loaded = find_or_compile(op, again, *stack, arguments, held);
       check_overlap(loaded->plan, again);
       launch_call(op, std::move(loaded), again, *stack, arguments, results);
       return true;

@@ -94,29 +94,43 @@ Key key_of(const GraphPlans& shared, GivenTensors given, const std::vector<int64
   return key;
 }
 
+bool lie_as(const std::vector<int64_t>& shapes, const Key& key, size_t symbols) {
+  for (size_t input = 0; input < shapes.size(); ++input) {
+    if (key[symbols + 2 * input] != shapes[input]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 CompiledGraph::CompiledGraph(const std::string& key, std::string text, c10::DeviceIndex device)
     : text_(std::move(text)), device_(device), shared_(graph_table().open(key)) {}
 
+// Python specialises without holding the buffers; if another thread re-tiled one meanwhile, it does so again.
 LoadedPlanPtr CompiledGraph::find_or_specialise(GivenTensors given, const std::vector<at::Tensor>& inputs,
-                                                const std::vector<int64_t>& symbols) const {
-  const Key key = key_of(*shared_, given, symbols);
-  if (LoadedPlanPtr found = shared_->plans.find(key)) return found;
-  GraphRequest request{shared_->key, text_, inputs, symbols, {}};
-  for (size_t word = symbols.size() + 1; word < key.size(); word += 2) request.offset_classes.push_back(key[word]);
-  auto loaded = std::make_shared<const LoadedPlan>(specialise_graph(request));
-  specialisations.fetch_add(1, std::memory_order_relaxed);
-  shared_->fix(loaded->plan.fixed);
-  const Key found_again = key_of(*shared_, given, symbols);  // weights may have been re-tiled, offsets fixed
-  return shared_->plans.keep(found_again, std::move(loaded), plans_per_graph.load(std::memory_order_relaxed));
+                                                const std::vector<int64_t>& symbols, HeldBuffers& held) const {
+  for (;;) {
+    const Key key = key_of(*shared_, given, symbols);
+    if (LoadedPlanPtr found = shared_->plans.find(key)) return found;
+    GraphRequest request{shared_->key, text_, inputs, symbols, {}};
+    for (size_t word = symbols.size() + 1; word < key.size(); word += 2) request.offset_classes.push_back(key[word]);
+    held.unlock();
+    auto loaded = std::make_shared<const LoadedPlan>(specialise_graph(request));
+    specialisations.fetch_add(1, std::memory_order_relaxed);
+    shared_->fix(loaded->plan.fixed);
+    held.lock();
+    const Key now = key_of(*shared_, given, symbols);  // weights may have been re-tiled for this graph, offsets fixed
+    if (lie_as(loaded->plan.shapes, now, symbols.size()))
+      return shared_->plans.keep(now, std::move(loaded), plans_per_graph.load(std::memory_order_relaxed));
+  }
 }
 
 Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::vector<int64_t>& symbols) const {
   c10::SmallVector<const at::Tensor*, 16> given;
   for (const at::Tensor& tensor : inputs) given.push_back(&tensor);
   const c10::DeviceIndex device = device_of(given, device_);
-  const LoadedPlanPtr loaded = find_or_specialise(given, inputs, symbols);
+  HeldBuffers held = hold_buffers();
+  const LoadedPlanPtr loaded = find_or_specialise(given, inputs, symbols, held);
   const CallPlan& plan = loaded->plan;
   Results results;
   make_results(plan, given, device, results);

@@ -1,5 +1,7 @@
 #include "launch.h"
 
+#include <memory>
+
 namespace torch_spyre {
 namespace {
 
@@ -21,6 +23,11 @@ bool walks_within_groups(const openspyre::BufferShape& shape, const at::Tensor& 
   }
   return rest == 0;
 }
+
+struct FreeBlock {
+  void operator()(openspyre::Block* block) const noexcept { block->card->free(block); }
+};
+using Pool = std::unique_ptr<openspyre::Block, FreeBlock>;
 
 struct Launch {
   LoadedPlanPtr loaded;
@@ -72,13 +79,12 @@ void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Re
         offset == compiled ? 0 : record.shape->device_offset(offset) - record.shape->device_offset(compiled);
     work.add(record.block ? record.block->address : 0, moved, offset - compiled);
   }
-  openspyre::Block* pool = nullptr;
+  Pool pool;  // given back in stream order: the launch is before it
   if (plan.pool_bytes > 0) {
-    pool = work.card->allocate(plan.pool_bytes, stream.id());
+    pool.reset(work.card->allocate(plan.pool_bytes, stream.id()));
     work.add(pool->address);
   }
   const openspyre::Ticket ticket = stream.submit(name, std::move(work));
-  if (pool) pool->card->free(pool);  // in stream order: the launch is before it
   for (const at::Tensor& result : results) record_of(result).written_by(stream, ticket);
   launches.fetch_add(1, std::memory_order_relaxed);
   deliver_notices();

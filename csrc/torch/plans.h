@@ -39,8 +39,9 @@ struct CallPlan {
   std::vector<ScalarPlan> scalars;
   std::vector<uint32_t> constants;  // a graph's scalars: encoded already
   std::vector<ResultPlan> results;
-  std::vector<int> resize;  // out= tensors that must first be given the size of result r: argument numbers
-  std::vector<int> fixed;   // a graph's inputs whose offset the program has built in
+  std::vector<int> resize;      // out= tensors that must first be given the size of result r: argument numbers
+  std::vector<int> fixed;       // a graph's inputs whose offset the program has built in
+  std::vector<int64_t> shapes;  // a graph's inputs as they lay when it was specialised: ids of their buffers' shapes
   size_t pool_bytes = 0;
 };
 

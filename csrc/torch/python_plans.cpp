@@ -72,6 +72,7 @@ CallPlan call_plan(const py::handle& model) {
   plan.resize = py::cast<std::vector<int>>(model.attr("resize"));
   plan.constants = py::cast<std::vector<uint32_t>>(model.attr("constants"));
   plan.fixed = py::cast<std::vector<int>>(model.attr("fixed"));
+  plan.shapes = py::cast<std::vector<int64_t>>(model.attr("shapes"));
   plan.pool_bytes = py::cast<size_t>(model.attr("pool_bytes"));
   return plan;
 }

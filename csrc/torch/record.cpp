@@ -38,6 +38,11 @@ c10::DataPtr new_tiled(openspyre::ShapePtr shape, c10::DeviceIndex index) {
   return adopt(std::move(record));
 }
 
+std::shared_mutex& buffers_mutex() {
+  static auto* instance = new std::shared_mutex;
+  return *instance;
+}
+
 c10::DeviceIndex index_of(const BufferRecord& record) { return static_cast<c10::DeviceIndex>(record.card->index()); }
 
 // Work on two buffers of one card, in the order of its current stream; the host waits for it.
@@ -115,7 +120,10 @@ void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayR
   replace(storage, std::move(fresh));
 }
 
+HeldBuffers hold_buffers() { return HeldBuffers(buffers_mutex()); }
+
 void retile(const at::Tensor& tensor, const openspyre::Layout& layout) {
+  const std::unique_lock nobody_else(buffers_mutex());
   if (access_of(tensor) != Access::Tiled)
     fail(Fault::InvalidLayout, "only a typed tensor can be given a layout, not raw bytes");
   BufferRecord& before = record_of(tensor);
@@ -130,6 +138,9 @@ void retile(const at::Tensor& tensor, const openspyre::Layout& layout) {
     openspyre::DeviceView target{shape, after.memory(), old->dtype(), 0, old->host_size(), old->host_stride()};
     before.wait_for_writer();
     run_on_stream("retile", after, [source, target] { copy_across(source, target); });
+    // Launches of any stream may still read the old tiles.
+    for (int64_t stream = 0; stream < openspyre::kStreamCount; ++stream)
+      before.card->record_stream(before.block, stream);
   }
   replace(tensor.storage(), std::move(fresh));
 }

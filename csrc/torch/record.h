@@ -6,6 +6,7 @@
 #include <c10/core/Storage.h>
 
 #include <atomic>
+#include <shared_mutex>
 
 #include "dma.h"
 #include "runtime.h"
@@ -59,7 +60,12 @@ void replace(const c10::Storage& storage, c10::DataPtr fresh);
 void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef size, at::IntArrayRef stride,
                 int64_t offset);
 
-// Moves the contents into another layout (set_spyre_tensor_layout).
+// Whoever makes addresses of tensors holds the buffers until its task is submitted: a graph's first launch may re-tile
+// a weight that other threads compute with, and waits for them.
+using HeldBuffers = std::shared_lock<std::shared_mutex>;
+HeldBuffers hold_buffers();
+
+// Moves the contents into another layout (set_spyre_tensor_layout). The caller must not hold the buffers.
 void retile(const at::Tensor& tensor, const openspyre::Layout& layout);
 
 // How a tensor reaches its buffer.

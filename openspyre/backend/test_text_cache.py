@@ -55,3 +55,28 @@ def test_a_directory_of_others_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(EnvironmentVariableError, match="nobody else may write"):
         TextCache.of(Settings.read({"OPENSPYRE_CACHE_DIR": str(tmp_path / "open")}), "text")
+
+
+def test_an_entry_at_anothers_place_is_a_miss(tmp_path: Path) -> None:
+    cache = TextCache(tmp_path, "text")
+    cache.keep("one", "the first text")
+    cache.keep("two", "the second text")
+    one, two = (cache._path(key) for key in ("one", "two"))
+    two.write_bytes(one.read_bytes())
+    assert cache.find("two") is None
+    assert cache.find("one") == "the first text"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"{}", None], ids=["empty", "no text", "other text", "a folder"])
+def test_what_is_none_of_ours_is_a_miss(damage: bytes | None, tmp_path: Path) -> None:
+    cache = TextCache(tmp_path, "text")
+    cache.keep("key", "a text")
+    entry = cache._path("key")
+    if damage is None:
+        entry.unlink()
+        entry.mkdir()
+    else:
+        entry.write_bytes(damage)
+    assert cache.find("key") is None
+    cache.keep("key", "a text")
+    assert cache.find("key") == (None if damage is None else "a text")

@@ -32,7 +32,7 @@ class TextCache:
         path = self._path(key)
         try:
             head, _, text = path.read_text(encoding="utf-8").partition("\n")
-            if head != _digest(text):
+            if head != _digest(key, text):
                 return None
             os.utime(path)
         except (OSError, UnicodeDecodeError):
@@ -46,7 +46,7 @@ class TextCache:
         try:
             make_private_directory(self.directory)
             with tempfile.NamedTemporaryFile("w", dir=self.directory, delete=False, encoding="utf-8") as file:
-                file.write(f"{_digest(text)}\n{text}")
+                file.write(f"{_digest(key, text)}\n{text}")
             Path(file.name).replace(path)
             if _keeps % _KEEPS_BETWEEN_LOOKS == 0:
                 self.forget_oldest()
@@ -83,5 +83,6 @@ class TextCache:
         return self.directory / f"{hashlib.sha256(key.encode()).hexdigest()}.{self.suffix}"
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest(key: str, text: str) -> str:
+    """Of the key as well: an entry that was copied to another's place is damaged, too."""
+    return hashlib.sha256(f"{key}\n{text}".encode()).hexdigest()

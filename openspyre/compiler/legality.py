@@ -52,7 +52,7 @@ def _indexed_lanes(op: Op, buffers: Buffers) -> list[int | None]:
     index_dim = len(op.dims) - 1
     reads = TABLE[op.row].indexing is Indexing.READ
     table, index = (op.accesses[0] if reads else op.outputs[0]), op.accesses[1]
-    walked = [d for d in range(index_dim) if not (table.strides[d] and index.strides[d])]
+    walked = [d for d in range(index_dim) if bool(table.strides[d]) != bool(index.strides[d])]
     rows = [d for d in walked if table.strides[d] and op.dims[d].size > 1]
     lane = _lane_dim(op, walked if reads else rows, buffers)
     own = lane if lane in rows else index_dim

@@ -125,9 +125,6 @@ def test_writing_part_of_a_stick_leaves_the_rest(write):
     assert torch.equal(mine.cpu(), x)
 
 
-@pytest.mark.xfail(
-    reason="a gather whose table stands still along the stick dim of its result fills one lane", strict=True
-)
 def test_a_flipped_view_that_stands_still_along_a_dim():
     def function(x):
         wide = x.expand(2, 2, 1)

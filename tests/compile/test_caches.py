@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 MODELS = {
     "inference": """
@@ -141,3 +142,28 @@ def test_a_damaged_entry_is_compiled_again_and_entries_are_private(processes):
     entry.write_bytes(whole[:middle] + (b"8" if whole[middle : middle + 1] == b"7" else b"7") + whole[middle + 1 :])
     assert processes.run("inference")["compiled"] == 1
     assert entry.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"symbol": 0', '"symbol": 99'), ('"symbols": [', '"symbols": ["'), ('"lanes": 32', '"lanes": 33')],
+    ids=["a symbol too many", "no program", "no lanes of this card"],
+)
+@pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
+def test_a_program_that_the_card_refuses_is_compiled_again(old, new, tmp_path, monkeypatch):
+    from torch_spyre.inductor import launch, specialise  # loads Inductor, which warns
+
+    cache = specialise.TextCache(tmp_path, "graph")
+    monkeypatch.setattr(specialise, "_kept", lambda: cache)
+    launch.clear()
+    x = torch.randn(5, 70)
+    compiled = torch.compile(lambda x: torch.relu(x) + 1, dynamic=False)
+    compiled(x.to("spyre"))
+    (entry,) = tmp_path.glob("*.graph")
+    assert old in entry.read_text()
+    damaged = entry.read_text().partition("\n")[2].replace(old, new)
+    monkeypatch.setattr(specialise.TextCache, "find", lambda self, key: damaged)
+    launch.clear()
+    before = specialise.counts()["compiled"]
+    assert torch.equal(compiled(x.to("spyre")).cpu(), torch.relu(x) + 1)
+    assert specialise.counts()["compiled"] == before + 1

@@ -1,5 +1,7 @@
 """Parameters of compiled graphs: re-tiled once where every reader wants it, left alone where a user or another reader does not."""
 
+import threading
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -136,3 +138,40 @@ def test_training_turns_a_weight_at_most_once():
         compiled(x.to("spyre")).sum().backward()
         torch.testing.assert_close(model.weight.grad.cpu(), expected, rtol=1e-4, atol=1e-4)
     assert retiled_so_far() - before == 1
+
+
+def test_a_weight_is_turned_while_other_threads_compute_with_it():
+    """Whoever reads a weight reads it as it lies: as before, or as after."""
+    torch.manual_seed(0)
+    model = Weight((192, 70), lambda w, x: F.linear(x, w))
+    x = torch.randn(5, 70)
+    expected = model(x).detach()
+    card, y = model.to("spyre"), x.to("spyre")
+    compiled = torch.compile(card, dynamic=False)
+    wrong, turning = [], threading.Event()
+    turning.set()
+
+    def compute(read):
+        try:
+            with torch.no_grad():
+                while turning.is_set():
+                    torch.testing.assert_close(read(), expected, rtol=1e-4, atol=1e-4)
+        except Exception as error:
+            wrong.append(error)
+
+    reads = (
+        lambda: compiled(y).cpu(),
+        lambda: F.linear(y, card.weight).cpu(),
+        lambda: F.linear(x, card.weight.cpu()),
+        lambda: F.linear(y, card.weight.clone()).cpu(),
+    )
+    threads = [threading.Thread(target=compute, args=(read,)) for read in reads]
+    for thread in threads:
+        thread.start()
+    layouts = [turned(model.weight, order) for order in ([1, 0], [0, 1])]
+    for number in range(400):
+        torch.spyre.set_spyre_tensor_layout(card.weight.detach(), layouts[number % 2])
+    turning.clear()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong[0]

@@ -12,7 +12,7 @@ from time import perf_counter
 
 import torch
 
-from torch_spyre.inductor.border import OpOverload, OrderedSet
+from torch_spyre.inductor.border import OpOverload, OrderedSet, lowerings, make_fallback
 from torch_spyre.inductor.constants import constant_on_card, move_constants
 from torch_spyre.inductor.fragments import bound, lowered
 from torch_spyre.inductor.fx_reader import (
@@ -34,7 +34,7 @@ from torch_spyre.inductor.kernel import launch_bundle
 from torch_spyre.inductor.library import keep
 from torch_spyre.inductor.report import GraphReport
 from torch_spyre.inductor.splicing import NotImportable, Unread
-from torch_spyre.inductor.views import keep_sources, name_views
+from torch_spyre.inductor.views import keep_sources, name_views, separate_inputs
 
 Node = torch.fx.Node
 
@@ -54,6 +54,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     """Rewrite a graph in place."""
     start = perf_counter()
     graph = module.graph
+    separate_inputs(graph)
     move_constants(module)
     keep_sources(graph)
     plan = _plan(graph, report)
@@ -120,7 +121,7 @@ def _try(node: Node, report: GraphReport) -> bool:
             _leave_out(node, report, "it returns no tensor")
         return False
     if is_empty(node):  # eager knows that there is nothing to do; a launch would need something to be done
-        node.meta["should_fallback"] = True
+        _leave_to_eager(node)
         return False
     try:
         _import(node)
@@ -134,8 +135,15 @@ def _try(node: Node, report: GraphReport) -> bool:
 
 
 def _leave_out(node: Node, report: GraphReport, reason: str) -> None:
-    node.meta["should_fallback"] = True  # Inductor must not lower it into loops of its own
+    _leave_to_eager(node)
     report.left_out(str(node.target), reason, origin_of(node))
+
+
+def _leave_to_eager(node: Node) -> None:
+    """Inductor must not lower it into loops of its own; what stayed whole for us has no lowering at all."""
+    node.meta["should_fallback"] = True
+    if node.target not in lowerings:
+        make_fallback(node.target, warn=False, override_decomp=True)
 
 
 def _import(node: Node) -> None:
@@ -187,13 +195,13 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
                       if storage_of(fake_tensors(node)[0]) in updated),
         outputs=outputs,
     )  # fmt: skip
-    key = keep(imported)
+    key, kept = keep(imported)
     report.bundle(key, imported)
     with graph.inserting_before(members[-1]):
         symbols = [_symbol(graph, symbol) for symbol in imported.symbols]
         places = [place for place, number in enumerate(inputs) if number in imported.updated]
         launch = graph.call_function(launch_bundle, (key, list(sources), places, symbols))
-        launch.meta["val"] = tuple(fake for _, fake, _ in parts)
+        launch.meta |= {"val": tuple(fake for _, fake, _ in parts), "spyre_graph": kept}
         plan.launch_of |= dict.fromkeys(members, launch)
         launch.meta["stack_trace"] = members[-1].meta.get("stack_trace")
         for place, (node, fake, _) in enumerate(parts):

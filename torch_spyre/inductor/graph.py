@@ -65,7 +65,7 @@ class GraphCall:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Graph:
     """What one launch computes. `inputs` and `outputs` are value numbers; `updated` are the inputs written in place."""
 

@@ -1,17 +1,18 @@
-"""Imported graphs by key: a graph being compiled finds its text here, generated code carries that text with it."""
+"""Imported graphs by key, for as long as Inductor works on them: the node of a bundle owns its graph, generated code its text."""
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 from torch_spyre.inductor.graph import Graph, key_of
 
-_graphs: dict[str, Graph] = {}
+_graphs: WeakValueDictionary[str, Graph] = WeakValueDictionary()
 
 
-def keep(graph: Graph) -> str:
-    """Remember a graph; the key names it in Inductor's graph."""
+def keep(graph: Graph) -> tuple[str, Graph]:
+    """The key that names a graph in Inductor's, and the object to hold on to: equal graphs share one."""
     key = key_of(graph)
-    _graphs[key] = graph
-    return key
+    return key, _graphs.setdefault(key, graph)
 
 
 def find(key: str) -> Graph:

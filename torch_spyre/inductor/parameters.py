@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +14,8 @@ from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_la
 log = logging.getLogger("spyre.inductor")
 
 Wish = tuple[int, SpyreTensorLayout]  # an input's place, and how it should lie
+
+_retiling = threading.Lock()
 
 
 def movable(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
@@ -26,11 +29,16 @@ def movable(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
 
 def retile(wanted: Sequence[Wish], inputs: Sequence[torch.Tensor]) -> list[int]:
     """Grant the wishes; whose."""
+    granted = []
     for place, layout in wanted:
         parameter = inputs[place]
-        set_spyre_tensor_layout(parameter.detach(), layout)
+        with _retiling:
+            if not movable([parameter]):  # a graph of another thread had its wish first
+                continue
+            set_spyre_tensor_layout(parameter.detach(), layout)
         log.info("a parameter %s is re-tiled as %s: graphs read it so", tuple(parameter.shape), layout)
-    return [place for place, _ in wanted]
+        granted.append(place)
+    return granted
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

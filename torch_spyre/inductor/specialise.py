@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
@@ -16,6 +16,7 @@ from openspyre.compiler import ir
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.compiler.wishes import wished_layouts
 from openspyre.spec.encodings import sen169_decode, sen169_encode
+from openspyre.spec.errors import SpyreError
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
@@ -26,7 +27,7 @@ from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.parameters import Wish, movable, retile
 from torch_spyre.inductor.reach import stays_inside
-from torch_spyre.inductor.report import report_specialisation
+from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.inductor.watching import Watch, debugging
@@ -40,52 +41,84 @@ def specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
 ) -> CallPlan:
     """Called by the C++ half when no launch of the graph had such inputs before."""
-    plan = _find_or_compile(key, text, inputs, symbols, offset_classes)
+    launch = _Launch(key, graph_from_text(text), inputs, symbols, offset_classes)
+    shapes = _shapes(inputs)
+    plan = launch.find() or launch.compile()
     retiled = retile(plan.wishes, inputs)
     if retiled:
         _counts["retiled"] += len(retiled)
-        plan = _find_or_compile(key, text, inputs, symbols, offset_classes, retiled)
-    return plan.load()
+        launch = replace(launch, retiled=retiled)
+        shapes = _shapes(inputs)
+        plan = launch.find() or launch.compile()
+    try:
+        return plan.load(shapes)
+    except (SpyreError, TypeError, ValueError):
+        if not plan.found:
+            raise
+        return launch.compile().load(shapes)  # what lies on disk is none of this card's programs
 
 
-def _find_or_compile(
-    key: str,
-    text: str,
-    inputs: list[torch.Tensor],
-    symbols: list[int],
-    offset_classes: list[int],
-    retiled: Sequence[int] = (),
-) -> Specialised:
-    start = perf_counter()
-    kept = TextCache.of(settings_in_force(), "graph")
-    request = _request(key, inputs, symbols, offset_classes)
-    on_disk = None if debugging() else kept.find(request)
-    found = specialised.from_text(on_disk) if on_disk is not None else None
-    graph = graph_from_text(text)
-    watch = Watch(key, graph, dict(zip(graph.symbols, symbols, strict=True)))
-    told = watch.specialisation
-    told.retiled_weights = [graph.values[graph.inputs[place]].buffer for place in retiled]
-    if on_disk is not None and found is not None and _serves(found[0], inputs):
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What is to be specialised; `retiled` are the inputs that were re-tiled for it."""
+
+    key: str
+    graph: Graph
+    inputs: Sequence[torch.Tensor]
+    symbols: Sequence[int]
+    offset_classes: Sequence[int]
+    retiled: Sequence[int] = ()
+
+    def find(self) -> Specialised | None:
+        start, request = perf_counter(), self.request()
+        text = None if debugging() else _kept().find(request)
+        found = specialised.from_text(text) if text is not None else None
+        if text is None or found is None or not _serves(found[0], self.inputs):
+            return None
         _counts["found"] += 1
         plan, facts = found
+        told = self._watch().specialisation
         told.take_facts(facts)
         told.found_on_disk, told.seconds = True, {"read": perf_counter() - start}
-    else:
+        self._report(request, text, told)
+        return plan
+
+    def compile(self) -> Specialised:
         _counts["compiled"] += 1
-        plan = compile_graph(graph, inputs, symbols, watch)
-        on_disk = specialised.to_text(plan, told.facts())
-        kept.keep(request, on_disk)
-    artifacts.record(request, on_disk)
-    report_specialisation(key, graph, told)
-    return plan
+        watch, request = self._watch(), self.request()
+        plan = compile_graph(self.graph, self.inputs, self.symbols, watch)
+        text = specialised.to_text(plan, watch.specialisation.facts())
+        if self.request() == request:  # else another thread has re-tiled an input
+            _kept().keep(request, text)
+        self._report(request, text, watch.specialisation)
+        return plan
+
+    def request(self) -> str:
+        """All that decides what a specialised graph is, as one name."""
+        classes = zip(self.inputs, self.offset_classes, strict=True)
+        facts = [(_record(tensor), device_tensor_layout(tensor), offset_class) for tensor, offset_class in classes]
+        plan = f"cores={planned_machine().cores} fusion={settings_in_force().fusion}"
+        decisive = f"{source_hash()} {plan} {self.key} {list(self.symbols)} {facts} {movable(self.inputs)}"
+        return hashlib.sha256(decisive.encode()).hexdigest()
+
+    def _report(self, request: str, text: str, told: Specialisation) -> None:
+        artifacts.record(request, text)
+        report_specialisation(self.key, self.graph, told)
+
+    def _watch(self) -> Watch:
+        watch = Watch(self.key, self.graph, dict(zip(self.graph.symbols, self.symbols, strict=True)))
+        names = [self.graph.values[self.graph.inputs[place]].buffer for place in self.retiled]
+        watch.specialisation.retiled_weights = names
+        return watch
 
 
-def _request(key: str, inputs: Sequence[torch.Tensor], symbols: Sequence[int], offset_classes: Sequence[int]) -> str:
-    """All that decides what a specialised graph is, as one name."""
-    facts = [(_record(t), device_tensor_layout(t), c) for t, c in zip(inputs, offset_classes, strict=True)]
-    plan = f"cores={planned_machine().cores} fusion={settings_in_force().fusion}"
-    decisive = f"{source_hash()} {plan} {key} {symbols} {facts} {movable(inputs)}"
-    return hashlib.sha256(decisive.encode()).hexdigest()
+def _kept() -> TextCache:
+    return TextCache.of(settings_in_force(), "graph")
+
+
+def _shapes(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    """How the inputs lie, as the C++ half numbers it: if another thread re-tiles one meanwhile, the launch will see it."""
+    return tuple(_torch.layout_of(tensor)[0] for tensor in inputs)
 
 
 def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:

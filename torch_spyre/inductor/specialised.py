@@ -24,7 +24,7 @@ from torch_spyre.ops.plans import CallPlan, ResultPlan
 class Specialised:
     """The program, and how the launch's tensors meet it (as in CallPlan). `program` None: there is nothing to compute.
 
-    `wishes`: how inputs should lie so that the program would not move them first.
+    `wishes`: how inputs should lie so that the program would not move them first. `found`: it comes from the disk.
     """
 
     program: Program | None
@@ -34,9 +34,10 @@ class Specialised:
     constants: tuple[int, ...]
     fixed: tuple[int, ...]
     wishes: tuple[Wish, ...] = ()
+    found: bool = False
 
-    def load(self) -> CallPlan:
-        """On the card, as the C++ cache keeps it."""
+    def load(self, shapes: tuple[int, ...]) -> CallPlan:
+        """On the card, as the C++ cache keeps it; `shapes` are the inputs' buffers' that it is for."""
         return CallPlan(
             programs.load(self.program).number if self.program is not None else 0,
             self.symbols,
@@ -46,6 +47,7 @@ class Specialised:
             pool_bytes=self.program.pool_bytes if self.program is not None else 0,
             constants=self.constants,
             fixed=self.fixed,
+            shapes=shapes,
         )
 
 
@@ -76,6 +78,7 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple(map(int, head["constants"])),
             tuple(map(int, head["fixed"])),
             tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
+            found=True,
         )
         return plan, dict(head["facts"])
     except (ValueError, KeyError, TypeError, AttributeError, InvalidProgram, SpyreError):

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from torch_spyre.inductor.fx_reader import fake_tensors, is_on_card, is_view, storage_of
+from torch_spyre.inductor.border import map_arg
+from torch_spyre.inductor.fx_reader import fake_tensors, is_on_card, is_view, mutates, storage_of
 
 _aten = torch.ops.aten
 _NOT_SURE = (_aten.diagonal.default, _aten.unfold.default)
+
+
+def separate_inputs(graph: torch.fx.Graph) -> None:
+    """Inputs that lie in one storage when a graph is compiled may lie in several, or elsewhere in it, when it is called: each is
+    described by a storage of its own. Of those that overlap and are written torch itself has made one input."""
+    views = {node for node in graph.nodes if is_view(node)}
+    taken: set[int] = set()
+    moved: set[torch.fx.Node] = set()
+    for node in graph.nodes:
+        if node.op == "placeholder" and is_on_card(node):
+            if storage_of(node.meta["val"]) in taken:
+                node.meta["val"] = _alone(node.meta["val"])
+                moved.add(node)
+            taken.add(storage_of(node.meta["val"]))
+        elif moved.intersection(node.all_input_nodes) and (node in views or mutates(node)):
+            node.meta["val"] = _seen_again(node)
+            moved.add(node)
+
+
+def _alone(fake: torch.Tensor) -> torch.Tensor:
+    with fake.fake_mode:  # type: ignore[attr-defined]
+        flat = torch.empty(fake.untyped_storage().nbytes() // fake.itemsize, dtype=fake.dtype, device=fake.device)
+        return flat.as_strided(fake.shape, fake.stride(), fake.storage_offset())
+
+
+def _seen_again(node: torch.fx.Node) -> Any:
+    """What a view, or a write in place, returns of arguments that are described anew."""
+    if mutates(node):
+        return node.args[0].meta["val"]  # type: ignore[union-attr]
+    args, kwargs = map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
+    with fake_tensors(node)[0].fake_mode:  # type: ignore[attr-defined]
+        return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def name_views(graph: torch.fx.Graph) -> None:

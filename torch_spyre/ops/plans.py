@@ -24,7 +24,8 @@ class ResultPlan:
 class CallPlan:
     """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding).
 
-    A graph's scalars are `constants`, encoded already; `fixed` are its inputs whose offset the program has built in.
+    A graph's scalars are `constants`, encoded already; `fixed` are its inputs whose offset the program has built in, `shapes`
+    the ids of the buffers' shapes it was specialised for.
     """
 
     program: int
@@ -36,3 +37,4 @@ class CallPlan:
     pool_bytes: int = 0
     constants: tuple[int, ...] = ()
     fixed: tuple[int, ...] = ()
+    shapes: tuple[int, ...] = ()

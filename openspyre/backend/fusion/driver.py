@@ -156,7 +156,10 @@ class Fusion:
         """Puts the fused step where one of the two was, if no step between them minds."""
         if self._meets(touched(both).reads, self.touched[place].writes) or not self._keeps_apart(both):
             return False
-        both = self._without_dead_outputs(place, reader, both)
+        settled = self._stored_once(both)
+        if settled is None:
+            return False
+        both = self._without_dead_outputs(place, reader, settled)
         mover = next((p for p in ((reader, place), (place, reader)) if self._may_move(p[0], place, reader)), None)
         if mover is None:
             return False
@@ -164,6 +167,18 @@ class Fusion:
         self._put(moved, None)
         self._put(stays, both)
         return True
+
+    def _stored_once(self, both: Step) -> Step | None:
+        """Of values for the very same place the last is stored; None if two outputs overlap in any other way."""
+        last = []
+        for number, output in enumerate(both.outputs):
+            later = range(number + 1, len(both.outputs))
+            meeting = [k for k in later if self.memory.meet(output_span(both, number), output_span(both, k))]
+            if not all(_same_place(output, both.outputs[k]) for k in meeting):
+                return None
+            if not meeting:
+                last.append(number)
+        return both if len(last) == len(both.outputs) else _storing(both, last)
 
     def _without_dead_outputs(self, place: int, reader: int, both: Step) -> Step:
         """Temps that nothing but the reader read are not stored any more."""

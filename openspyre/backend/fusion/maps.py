@@ -170,7 +170,7 @@ def merged(reader: Step, place: int, maker: Step, output: int) -> Step | None:
 
 
 def _from_maker(operand: Operand, stored: list[Operand], code: Code) -> Source | None:
-    for k, output in enumerate(stored):
+    for k, output in reversed(list(enumerate(stored))):  # the last one stored is the one that is there
         if replace(output, dtype=operand.dtype) == operand:
             link = link_between(output, operand)
             if link is not None and not (link is Link.NONE and sees_signs_of_nan(code)):

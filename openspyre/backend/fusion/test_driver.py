@@ -150,3 +150,21 @@ def test_temps_that_do_not_live_together_share_the_pool() -> None:
     assert [step.outputs[0].symbol for step in steps] == [4, OUT, 4, OUT2]
     _, together = placed((copy(X, T), copy(X, U), mapped("s", "add", (at(T), at(U)), at(OUT))), 4, {T: 1024, U: 1000})
     assert together == 2048
+
+
+def test_of_several_values_for_one_place_the_last_is_read_and_stored() -> None:
+    steps = fused(
+        mapped("a", "exp", (at(X),), at(OUT)),
+        mapped("b", "neg", (at(OUT),), at(OUT)),
+        mapped("c", "sqrt", (at(OUT),), at(OUT)),
+        mapped("d", "add", (at(OUT), at(Y)), at(OUT)),
+    )
+    (only,) = steps
+    assert opcodes(only) == ["exp", "round_sen169", "neg", "sqrt", "round_sen169", "add"]
+    assert only.outputs == (at(OUT),)
+    assert only.code is not None and only.code.results == (only.code.instructions[-1].target,)
+
+
+def test_outputs_that_overlap_stay_in_order() -> None:
+    steps = mapped("a", "exp", (at(X),), at(OUT)), mapped("b", "neg", (at(OUT),), at(OUT, offset=64))
+    assert len(fused(*steps)) == 2
