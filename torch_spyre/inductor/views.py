@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre.inductor.border import map_arg
+from torch_spyre.inductor.border import map_nodes
 from torch_spyre.inductor.fx_reader import fake_tensors, is_on_card, is_view, mutates, storage_of
 
 _aten = torch.ops.aten
@@ -40,7 +40,7 @@ def _seen_again(node: torch.fx.Node) -> Any:
     """What a view, or a write in place, returns of arguments that are described anew."""
     if mutates(node):
         return node.args[0].meta["val"]  # type: ignore[union-attr]
-    args, kwargs = map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
+    args, kwargs = map_nodes((node.args, node.kwargs), lambda given: given.meta["val"])
     with fake_tensors(node)[0].fake_mode:  # type: ignore[attr-defined]
         return node.target(*args, **kwargs)  # type: ignore[operator]
 
