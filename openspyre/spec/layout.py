@@ -25,11 +25,12 @@ _DENSE = ("host_size", "dtype", "dim_order", "element_arrangement")
 class SpyreTensorLayout:
     """Immutable. Made from a host shape by the tiling rule, or from explicit device sizes and strides."""
 
-    __slots__ = ("_device_dtype", "_device_size", "_element_arrangement", "_stride_map")
+    __slots__ = ("_device_dtype", "_device_size", "_element_arrangement", "_hash", "_stride_map")
     _device_size: tuple[int, ...]
     _stride_map: tuple[int, ...]
     _device_dtype: DataFormats
     _element_arrangement: ElementArrangement
+    _hash: int
 
     @overload
     def __init__(self, host_size: Sequence[int], dtype: object) -> None: ...
@@ -82,6 +83,7 @@ class SpyreTensorLayout:
             strict=True,
         ):
             object.__setattr__(self, slot, value)
+        object.__setattr__(self, "_hash", hash(self._key()))  # the compiler looks layouts up all the time
 
     @property
     def device_size(self) -> list[int]:
@@ -135,10 +137,12 @@ class SpyreTensorLayout:
         return self._device_size, self._stride_map, self._device_dtype, self._element_arrangement
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return self._key() == other._key() if isinstance(other, SpyreTensorLayout) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return self._hash
 
     def __repr__(self) -> str:
         arrangement = self._element_arrangement

@@ -1,5 +1,6 @@
 """Launches of compiled graphs: when they are specialised, in which layouts results come, streams, devices and threads."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -206,3 +207,15 @@ assert torch.spyre.current_device() == 0
 def test_inputs_on_another_card(tmp_path):
     environment = os.environ | {"OPENSPYRE_CARDS": "2", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-W", "ignore", "-c", SECOND_CARD], check=True, env=environment)
+
+
+def test_compiling_leaves_garbage_collection_as_it_was():
+    x = torch.ones(3, 5, device="spyre")
+    for before in (True, False):
+        (gc.enable if before else gc.disable)()
+        try:
+            torch.compiler.reset()
+            torch.compile(lambda x: x + 7)(x)
+            assert gc.isenabled() == before
+        finally:
+            gc.enable()

@@ -29,6 +29,7 @@ from torch_spyre.inductor.fx_reader import (
     reads_card_only,
     storage_of,
 )
+from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph
 from torch_spyre.inductor.kernel import launch_bundle
 from torch_spyre.inductor.library import keep
@@ -50,6 +51,7 @@ class _Plan:
     launch_of: dict[Node, Node] = field(default_factory=dict)  # node that was taken -> the node of its bundle
 
 
+@without_collections()
 def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     """Rewrite a graph in place."""
     start = perf_counter()

@@ -84,9 +84,16 @@ class Reader:
         self.symbols: set[str] = set()
         self._numbers: dict[Value, int] = {}
         self._buffers: dict[int, str] = {}
+        self._seen: dict[int, int] = {}  # tensors of the graph, by identity: it keeps them alive
 
     def value(self, tensor: torch.Tensor, owner: str) -> int:
         """The number of a tensor's value; `owner` names its buffer if it is new."""
+        found = self._seen.get(id(tensor))
+        if found is None:
+            found = self._seen[id(tensor)] = self._described(tensor, owner)
+        return found
+
+    def _described(self, tensor: torch.Tensor, owner: str) -> int:
         buffer = self._buffers.setdefault(storage_of(tensor), owner)
         size = tuple(self.extent(n) for n in tensor.shape)
         stride = tuple(self.extent(n) for n in tensor.stride())

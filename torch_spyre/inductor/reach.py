@@ -6,16 +6,22 @@ import torch
 
 from openspyre.compiler.ir import Access, Op, Program
 
+Accesses = dict[str, list[tuple[Op, Access]]]
 
-def stays_inside(program: Program, buffer: str, tensor: torch.Tensor) -> bool:
+
+def accesses_of(program: Program) -> Accesses:
+    """Per buffer, who reads and writes it."""
+    found: Accesses = {}
+    for op in program.ops:
+        for access in op.accesses:
+            found.setdefault(access.buffer, []).append((op, access))
+    return found
+
+
+def stays_inside(accesses: Accesses, buffer: str, tensor: torch.Tensor) -> bool:
     """True if every access to the buffer walks over elements of the tensor; as_strided may reach others."""
     box = _merged(tensor)
-    return all(
-        _walks_in(access, op, tensor.storage_offset(), box)
-        for op in program.ops
-        for access in op.accesses
-        if access.buffer == buffer
-    )
+    return all(_walks_in(access, op, tensor.storage_offset(), box) for op, access in accesses.get(buffer, ()))
 
 
 def _merged(tensor: torch.Tensor) -> list[tuple[int, int]]:

@@ -23,10 +23,11 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
 from torch_spyre.inductor import artifacts, specialised
 from torch_spyre.inductor.expand import expand
+from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.parameters import Wish, movable, retile
-from torch_spyre.inductor.reach import stays_inside
+from torch_spyre.inductor.reach import accesses_of, stays_inside
 from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
@@ -37,6 +38,7 @@ from torch_spyre.ops.programs import compile_program, planned_machine
 _counts = {"compiled": 0, "found": 0, "retiled": 0}
 
 
+@without_collections()
 def specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
 ) -> CallPlan:
@@ -153,6 +155,7 @@ def compile_graph(
     places = {name: place for place, name in reversed(list(enumerate(names)))} | {
         name: -1 - place for place, name in enumerate(made)
     }
+    accesses = accesses_of(program)
     return Specialised(
         program=compiled,
         symbols=tuple(places[name] for name in (compiled.symbols if compiled is not None else ())),
@@ -165,7 +168,7 @@ def compile_graph(
         fixed=tuple(
             place
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))
-            if not stays_inside(program, name, tensor)
+            if not stays_inside(accesses, name, tensor)
         ),
         wishes=_wishes(program, lowered, names, inputs),
     )
@@ -185,7 +188,8 @@ def _on_inputs(
     described = {graph.values[number].buffer: graph.values[number] for number in graph.inputs}
     shifts = {name: tensor.storage_offset() - evaluate(described[name].offset, known) for name, tensor in given.items()}
     buffers = tuple(_buffer(b, given[b.name]) if b.name in given else b for b in program.buffers)
-    return replace(program, buffers=buffers, ops=tuple(_shift(op, shifts) for op in program.ops))
+    ops = tuple(_shift(op, shifts) for op in program.ops) if any(shifts.values()) else program.ops
+    return replace(program, buffers=buffers, ops=ops)
 
 
 def _buffer(buffer: ir.Buffer, tensor: torch.Tensor) -> ir.Buffer:

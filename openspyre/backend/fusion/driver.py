@@ -22,6 +22,9 @@ class Fusion:
         self.memory = memory
         self.steps: list[Step | None] = [_settled(step) for step in steps]
         self.touched: list[Touched] = [touched(step) for step in steps]
+        self._reading_symbol: dict[int, set[int]] = {}  # symbol -> steps that read some of it
+        for place in range(len(steps)):
+            self._note_reads(place)
 
     def run(self) -> tuple[Step, ...]:
         self._drop_dead()
@@ -215,8 +218,10 @@ class Fusion:
         return next((k for k in places if self.memory.meet(input_span(step, k), span)), None)
 
     def _readers(self, place: int, span: Span) -> Iterator[int]:
-        for k in self._between(place, len(self.steps)):
-            if self._meets(self.touched[k].reads, (span,)):
+        alone = self.memory.is_alone(span.symbol)
+        candidates = sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(len(self.steps))
+        for k in candidates:
+            if k > place and self._meets(self.touched[k].reads, (span,)):
                 yield k
 
     def _between(self, first: int, last: int) -> Iterator[int]:
@@ -226,8 +231,15 @@ class Fusion:
         return self.memory.any_meet(some, others)
 
     def _put(self, place: int, step: Step | None) -> None:
+        for span in self.touched[place].reads:
+            self._reading_symbol[span.symbol].discard(place)
         self.steps[place] = step
         self.touched[place] = Touched((), ()) if step is None else touched(step)
+        self._note_reads(place)
+
+    def _note_reads(self, place: int) -> None:
+        for span in self.touched[place].reads:
+            self._reading_symbol.setdefault(span.symbol, set()).add(place)
 
     def _drop_dead(self) -> None:
         """Steps that write nothing but temps which nothing reads afterwards."""

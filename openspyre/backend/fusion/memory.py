@@ -38,12 +38,16 @@ class Memory:
     def is_temp(self, symbol: int) -> bool:
         return symbol >= self.arguments
 
+    def is_alone(self, symbol: int) -> bool:
+        """Whether no other symbol can be the same memory."""
+        return self.is_temp(symbol) or symbol in self.made
+
     def meet(self, one: Span, other: Span) -> bool:
         if one.symbol == other.symbol:
             return one.first < other.end and other.first < one.end
         if one.symbol not in self.shared and other.symbol not in self.shared:
             return False
-        return not any(self.is_temp(symbol) or symbol in self.made for symbol in (one.symbol, other.symbol))
+        return not self.is_alone(one.symbol) and not self.is_alone(other.symbol)
 
     def any_meet(self, some: tuple[Span, ...], others: tuple[Span, ...]) -> bool:
         return any(self.meet(one, other) for one in some for other in others)
