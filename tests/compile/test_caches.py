@@ -167,3 +167,41 @@ def test_a_program_that_the_card_refuses_is_compiled_again(old, new, tmp_path, m
     before = specialise.counts()["compiled"]
     assert torch.equal(compiled(x.to("spyre")).cpu(), torch.relu(x) + 1)
     assert specialise.counts()["compiled"] == before + 1
+
+
+SAVED = """
+import pathlib, sys, warnings
+warnings.simplefilter("ignore")
+import torch
+torch.manual_seed(0)
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(70, 130), torch.nn.Linear(130, 9)
+    def forward(self, x):
+        return self.down(torch.nn.functional.gelu(self.up(x)))
+block, x = Block().requires_grad_(False), torch.randn(5, 70)
+expected = block(x)
+block, x, file = block.to("spyre"), x.to("spyre"), pathlib.Path(sys.argv[1])
+if file.exists():
+    with file.open("rb") as opened:
+        run = torch.compiler.load_compiled_function(opened)
+else:
+    run = torch.compile(block, fullgraph=True, dynamic=False).forward.aot_compile(((x,), {}))
+    run.save_compiled_function(str(file))
+torch.testing.assert_close(run(block, x).cpu(), expected, rtol=1e-5, atol=1e-5)
+from torch_spyre.inductor import specialise
+print(specialise.counts()["compiled"], *torch._dynamo.utils.compilation_time_metrics)
+"""
+
+
+def test_a_saved_function_starts_without_dynamo(tmp_path):
+    caches = {"OPENSPYRE_CACHE_DIR": str(tmp_path / "ours"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
+    command = [sys.executable, "-c", SAVED, str(tmp_path / "function")]
+    told = []
+    for _ in range(2):
+        done = subprocess.run(command, env=os.environ | caches, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout.split())
+    assert (told[0][0], "bytecode_tracing" in told[0]) == ("1", True)
+    assert (told[1][0], "bytecode_tracing" in told[1]) == ("0", False)
