@@ -14,6 +14,7 @@ import torch
 
 from torch_spyre.inductor.border import OpOverload, OrderedSet, lowerings, make_fallback
 from torch_spyre.inductor.constants import constant_on_card, move_constants
+from torch_spyre.inductor.foreach import unfold
 from torch_spyre.inductor.fragments import bound, lowered
 from torch_spyre.inductor.fx_reader import (
     ALL_RESULTS,
@@ -58,6 +59,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     graph = module.graph
     separate_inputs(graph)
     move_constants(module)
+    unfold(graph)
     keep_sources(graph)
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
