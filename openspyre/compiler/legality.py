@@ -48,7 +48,10 @@ def turned(op: Op, buffers: Buffers) -> Access | None:
 
 
 def _indexed_lanes(op: Op, buffers: Buffers) -> list[int | None]:
-    """Whole rows where the lanes run along them; else the lanes have an index each, and the table lies along its last dim."""
+    """Whole rows where the lanes run along them; else the lanes have an index each, and the table lies along its last dim.
+
+    So the lanes run where either the table moves or the index does: where neither does, one value would be read.
+    """
     index_dim = len(op.dims) - 1
     reads = TABLE[op.row].indexing is Indexing.READ
     table, index = (op.accesses[0] if reads else op.outputs[0]), op.accesses[1]

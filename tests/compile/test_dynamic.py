@@ -143,3 +143,59 @@ def test_an_exported_module_is_compiled():
     compiled = torch.compile(exported.module(), fullgraph=True)
     assert_close(compiled(x.to("spyre")), right)
     assert_close(compiled(x[:3].to("spyre")), right[:3])
+
+
+EDGES = {
+    "softmax": (lambda x: x.softmax(-1) * x.shape[-1], lambda n: (torch.randn(3, n),)),
+    "sum": (lambda x: x.sum(0) + x.shape[0], lambda n: (torch.randn(n, 33),)),
+    "sum along": (lambda x: x.sum(-1), lambda n: (torch.randn(3, n),)),
+    "rows of a product": (lambda x, y: torch.relu(x @ y), lambda n: (torch.randn(n, 33), torch.randn(33, 7))),
+    "inside of a product": (lambda x, y: x @ y, lambda n: (torch.randn(4, n), torch.randn(n, 6))),
+    "half of it": (lambda x: x[:, : x.shape[1] // 2] + 1, lambda n: (torch.randn(3, n),)),
+    "all but three": (lambda x: x[3:] * 2, lambda n: (torch.randn(n, 33),)),
+    "turned": (lambda x: x.t().contiguous() - x.flip(0).t(), lambda n: (torch.randn(n, 33),)),
+    "joined": (lambda x, y: torch.cat([x, y, x], -1).cumsum(-1), lambda n: (torch.randn(3, n), torch.randn(3, 5))),
+    "split": (lambda x: x.view(-1, 11) * 2, lambda n: (torch.randn(n, 33),)),
+    "written": (lambda x: x.mul_(2)[:, ::2].neg_(), lambda n: (torch.randn(3, n),)),
+    "attended": (
+        lambda q, k: F.scaled_dot_product_attention(q, k, k),
+        lambda n: (torch.randn(1, 2, 3, 16), torch.randn(1, 2, n, 16)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_sizes_around_a_stick_one_and_none(name):
+    function, make = EDGES[name]
+    compiled = torch.compile(function, dynamic=True, fullgraph=True)
+    for size in (5, 1, 0, 63, 64, 65, 1, 0, 128):
+        torch.manual_seed(size)
+        inputs = make(size)
+        moved = [value.to("spyre") for value in inputs]
+        assert_close(compiled(*moved), function(*inputs), rtol=1e-4, atol=1e-4, equal_nan=True)
+        for mine, theirs in zip(moved, inputs, strict=True):
+            assert torch.equal(mine.cpu(), theirs)
+
+
+def test_batches_of_any_size_step_through_their_caches():
+    """One graph writes the next place of a cache and attends to all of it, whatever the batch."""
+
+    def step(q, k, keys, place, mask):
+        keys.index_copy_(2, place, k)
+        return F.scaled_dot_product_attention(q, keys, keys, attn_mask=mask)
+
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(step, backend=counter, dynamic=True, fullgraph=True)
+    for batch in (5, 3, 9, 5):
+        torch.manual_seed(batch)
+        keys = torch.zeros(batch, 2, 70, 16)
+        cache = keys.to("spyre")
+        for place in (0, 1, 63, 64):
+            q, k = torch.randn(2, batch, 2, 1, 16)
+            mask = (torch.arange(70) <= place)[None, None, None]
+            given = (q, k, keys, torch.tensor([place]), mask)
+            right = step(*given)
+            result = compiled(*(value.to("spyre") if value is not keys else cache for value in given))
+            assert_close(result, right)
+            assert torch.equal(cache.cpu(), keys)
+    assert counter.frame_count == 1

@@ -9,6 +9,7 @@ import threading
 import pytest
 import torch
 
+from openspyre.card import _card
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
 from torch_spyre.inductor import launch
@@ -219,3 +220,32 @@ def test_compiling_leaves_garbage_collection_as_it_was():
             assert gc.isenabled() == before
         finally:
             gc.enable()
+
+
+def test_an_imported_graph_is_forgotten_with_its_compilation():
+    from torch_spyre.inductor import library  # loads Inductor, which warns
+
+    before = set(library._graphs)
+    compiled = torch.compile(lambda x: x.exp() * 7 - 3, dynamic=False)
+    assert torch.equal(compiled(torch.zeros(3).to("spyre")).cpu(), torch.full((3,), 4.0))
+    torch.compiler.reset()
+    gc.collect()
+    assert set(library._graphs) <= before
+
+
+def test_a_launch_that_the_card_refuses_gives_its_memory_back():
+    compiled = torch.compile(lambda x, y: (x @ y).flip(0).cumsum(0) @ x, dynamic=False)
+    x, y = torch.eye(70).to("spyre"), torch.eye(70).to("spyre")
+    compiled(x, y)
+    torch.spyre.synchronize()
+    used = torch.spyre.memory_allocated()
+    card = _card.card(0)
+    card.lose("somebody pulled it out")
+    try:
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="somebody pulled it out"):
+                compiled(x, y)
+    finally:
+        card.reset()
+    assert torch.spyre.memory_allocated() == used
+    assert torch.equal(compiled(x, y).cpu(), torch.eye(70).flip(0).cumsum(0))

@@ -12,6 +12,9 @@ from time import perf_counter
 
 import torch
 
+from openspyre.spec.errors import UnsupportedFormat
+from openspyre.spec.formats import DataFormats, get_device_dtype
+from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import OpOverload, OrderedSet, lowerings, make_fallback
 from torch_spyre.inductor.constants import constant_on_card, move_constants
 from torch_spyre.inductor.foreach import unfold
@@ -29,6 +32,7 @@ from torch_spyre.inductor.fx_reader import (
     origin_of,
     reads_card_only,
     storage_of,
+    symbolic_numbers,
 )
 from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph
@@ -139,6 +143,12 @@ def _try(node: Node, report: GraphReport) -> bool:
 
 
 def _leave_out(node: Node, report: GraphReport, reason: str) -> None:
+    for tensor in fake_tensors(node) if node.users else ():
+        if tensor.device.type == DEVICE_NAME and get_device_dtype(tensor.dtype) is DataFormats.INVALID:
+            raise UnsupportedFormat(
+                f"{node.target} makes a tensor of {tensor.dtype} [{'x'.join(map(str, tensor.shape))}] on spyre, "
+                f"which holds no such numbers ({origin_of(node)}); compute this part in float32, or on the CPU after x.cpu()"
+            )
     _leave_to_eager(node)
     report.left_out(str(node.target), reason, origin_of(node))
 
@@ -155,18 +165,22 @@ def _import(node: Node) -> None:
     reader = Reader()
     call = reader.call(node)
     hints = {symbol: _hint(node, symbol) for symbol in reader.symbols}
-    values = [bound(value, hints) for value in reader.values]
+    try:
+        values = [bound(value, hints) for value in reader.values]
+    except (ValueError, ZeroDivisionError) as error:
+        raise NotImportable(f"its sizes cannot be reckoned from the inputs' ({error})") from error
     wholes = {value.buffer: value for value in reversed(values)}  # the first that lies in a buffer describes it
     lowered(call, values, wholes, hints, fake_tensors(node)[0].device)
 
 
 def _hint(node: Node, symbol: str) -> int:
-    """A number to try a call with where the graph has a symbol."""
+    """A number to try a call with where the graph has a symbol: that of the inputs it is compiled with, if they decide it."""
     for source in (node, *node.all_input_nodes):
-        for tensor in fake_tensors(source):
-            for number in (*tensor.shape, *tensor.stride(), tensor.storage_offset()):
-                if isinstance(number, torch.SymInt) and str(number.node.expr) == symbol and number.node.has_hint():
-                    return int(number.node.hint)
+        for number in symbolic_numbers(source):
+            for known in number.node.expr.free_symbols:
+                hint = number.node.shape_env.size_hint(known, allow_none=True) if str(known) == symbol else None
+                if hint is not None:
+                    return int(hint)
     return 8
 
 

@@ -24,6 +24,12 @@ def fake_tensors(node: Node) -> list[torch.Tensor]:
     return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
 
 
+def symbolic_numbers(node: Node) -> list[torch.SymInt]:
+    """Numbers in what a node returns, its tensors' sizes among them, that the launch will know."""
+    sizes = [n for t in fake_tensors(node) for n in (*t.shape, *t.stride(), t.storage_offset())]
+    return [number for number in (node.meta.get("val"), *sizes) if isinstance(number, torch.SymInt)]
+
+
 def storage_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
