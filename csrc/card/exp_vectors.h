@@ -1,4 +1,4 @@
-// exp and sigmoid on vectors of lanes (N7): the functions that fused rows spend their time in.
+// exp, sigmoid, tanh and erf on vectors of lanes (N7): the functions that activations and softmax spend their time in.
 #pragma once
 
 #include "functions_exp.h"
@@ -49,6 +49,39 @@ LANE Floats sigmoid_of(Floats x) {
   const Floats below = fma(excess, fma(quotient, 0x1p-64f, -1.0f), quotient);
   const Ints sign = (Ints)x & INT32_MIN, one = ~((Ints)x >> 31) & static_cast<int32_t>(as_bits(1.0f));
   return fma(below, (Floats)(sign ^ static_cast<int32_t>(as_bits(-0x1p-64f))), (Floats)one);
+}
+
+LANE Floats magnitude(Floats x) { return (Floats)((Ints)x & INT32_MAX); }
+LANE Floats with_sign(Floats value, Floats sign) {
+  return (Floats)(((Ints)value & INT32_MAX) | ((Ints)sign & INT32_MIN));
+}
+// `small` where the magnitude is below the limit, or NaN.
+LANE Floats choose(Floats a, float limit, Floats small, Floats large) {
+  const Ints beyond = a > limit;
+  return (Floats)(((Ints)small & ~beyond) | ((Ints)large & beyond));
+}
+
+LANE Floats tanh_of(Floats x) {
+  const Floats a = magnitude(x), z = x * x;
+  const Floats p = polynomial(z, -0x1.55553p-2f, 0x1.110684p-3f, -0x1.b82628p-5f, 0x1.51903ep-6f, -0x1.732bb2p-8f);
+  const Floats small = fma(x * z, p, x);
+  const ExpVectors parts = exp_parts(2.0f * lesser_or_second(a, all_lanes(10.0f)), 127.0f);
+  const Floats e = exp_of_rest(parts.rest) * (Floats)(parts.shifted << 23);
+  return with_sign(choose(a, 0.625f, small, 1.0f - 2.0f / (e + 1.0f)), x);  // of zero, too
+}
+
+// Up to 0.9 an odd polynomial; beyond, 1 - 2^-g with a polynomial g for the logarithm of erfc.
+LANE Floats erf_of(Floats x) {
+  const Floats a = magnitude(x), z = x * x;
+  const Floats p =
+      polynomial(z, 0x1.06eba6p-3f, -0x1.8126ecp-2f, 0x1.ce1b86p-4f, -0x1.b69b96p-6f, 0x1.479c9ep-8f, -0x1.3ba9cap-11f);
+  const Floats g = polynomial(lesser_or_second(a, all_lanes(4.0f)), 0x1.f7a1f6p-13f, 0x1.a0877ep+0f, 0x1.d68238p-1f,
+                              0x1.339e58p-3f, -0x1.07bbfap-5f, 0x1.21d6ecp-8f, -0x1.2bddecp-12f);
+  const Floats shifted = (kRounder + 127.0f) - g, r = ((kRounder + 127.0f) - shifted) - g;
+  const Floats q =
+      polynomial(r, 0x1.62e43p-1f, 0x1.ebfb94p-3f, 0x1.c6af9ep-5f, 0x1.3b681ap-7f, 0x1.5efb18p-10f, 0x1.1722f6p-13f);
+  const Floats large = fma(fma(r, q, 1.0f), -(Floats)((Words)shifted << 23), 1.0f);
+  return choose(a, 0.9f, fma(x, p, x), with_sign(large, x));
 }
 
 }  // namespace

@@ -55,17 +55,6 @@ LANE Sum exp_of_rest_in_parts(float r) {
   return {sum, fma(r * r, q, lost)};
 }
 
-LANE float exp_of_rest(float r) {
-  const Sum parts = exp_of_rest_in_parts(r);
-  return parts.high + parts.low;
-}
-
-// exp where the result is known to be a normal number.
-LANE float exp_normal(float x) {
-  const ExpParts parts = exp_parts(x);
-  return exp_of_rest(parts.rest) * power_of_two(parts.exponent);
-}
-
 LANE float exp2_of_rest(float r) {
   const float q = polynomial(r, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b06ep-5f, 0x1.3b2a7ap-7f, 0x1.5da71p-10f,
                              0x1.4366c8p-13f, 0x1.d7f02p-17f);
@@ -89,31 +78,6 @@ LANE float expm1_lane(float x) {
   const float scaled = fma(p, half, half - 0.5f) * 2.0f;
   const float result = parts.exponent == 0 ? p : scaled;
   return magnitude(x) < 0x1p-25f ? x : result;
-}
-
-LANE float tanh_lane(float x) {
-  const float a = magnitude(x), z = x * x;
-  const float p = polynomial(z, -0x1.55553p-2f, 0x1.110684p-3f, -0x1.b82628p-5f, 0x1.51903ep-6f, -0x1.732bb2p-8f);
-  const float small = fma(x * z, p, x);
-  const float large = 1.0f - 2.0f / (exp_normal(2.0f * magnitude_within(x, 10.0f)) + 1.0f);
-  return or_nan(with_sign(a < 0.625f ? small : large, x), x);
-}
-
-// Up to 0.9 an odd polynomial; beyond, 1 - 2^-g with a polynomial g for the logarithm of erfc.
-LANE float erf_lane(float x) {
-  const float a = magnitude(x), z = x * x;
-  const float p =
-      polynomial(z, 0x1.06eba6p-3f, -0x1.8126ecp-2f, 0x1.ce1b86p-4f, -0x1.b69b96p-6f, 0x1.479c9ep-8f, -0x1.3ba9cap-11f);
-  const float small = fma(x, p, x);
-  const float t = magnitude_within(x, 4.0f);
-  const float g = polynomial(t, 0x1.f7a1f6p-13f, 0x1.a0877ep+0f, 0x1.d68238p-1f, 0x1.339e58p-3f, -0x1.07bbfap-5f,
-                             0x1.21d6ecp-8f, -0x1.2bddecp-12f);
-  const float shifted = kRounder - g, r = -g - (shifted - kRounder);
-  const float q =
-      polynomial(r, 0x1.62e43p-1f, 0x1.ebfb94p-3f, 0x1.c6af9ep-5f, 0x1.3b681ap-7f, 0x1.5efb18p-10f, 0x1.1722f6p-13f);
-  const float rest = fma(r, q, 1.0f);
-  const float large = fma(rest, -power_of_two(rounded_integer(shifted)), 1.0f);
-  return a > 0.9f ? with_sign(large, x) : small;  // a NaN is small
 }
 
 // exp(-x^2) / (|x| + 1.5) times a polynomial in (|x| - 1.5) / (|x| + 1.5). What the square, the quotient and the

@@ -86,7 +86,7 @@ std::vector<FusedInstruction> fuse(std::span<const ValueInstruction> code, std::
   std::vector<FusedInstruction> fused;
   while (!code.empty()) {
     Run run(code, uses);
-    FusedInstruction made{kernels.map[static_cast<size_t>(code[0].op)], code[0].reads, 0};
+    FusedInstruction made{kernels.map[static_cast<size_t>(code[0].op)], nullptr, code[0].reads, 0};
     if (const auto first = as_first(code[0].op)) {
       const bool rounds_first = run.take_rounding();
       const size_t value = run.value();
@@ -97,8 +97,10 @@ std::vector<FusedInstruction> fuse(std::span<const ValueInstruction> code, std::
         if (second->other != value) made.reads[2] = second->other;
         rounds_second = run.take_rounding();
       }
-      const FusedSecond kind = second ? second->kind : FusedSecond::None;
-      made.kernel = kernels.fused[static_cast<size_t>(*first)][rounds_first][static_cast<size_t>(kind)][rounds_second];
+      const auto opcode = static_cast<size_t>(*first);
+      const auto kind = static_cast<size_t>(second ? second->kind : FusedSecond::None);
+      made.kernel = kernels.fused[opcode][rounds_first][kind][rounds_second];
+      if (!second) made.sen169_store = kernels.sen169_store_of[opcode];
     }
     made.target = run.value();
     fused.push_back(made);

@@ -22,6 +22,7 @@ struct ValueInstruction {
 
 struct FusedInstruction {
   MapKernel kernel;
+  MapStoreKernel sen169_store;  // or nullptr
   std::array<size_t, 3> reads;
   size_t target;
 };

@@ -18,6 +18,7 @@ class MapStep final : public PreparedStep {
     code_ = compile(step.code, inputs_.registers(), vector_kernels(isa));
     for (size_t i = 0; i < step.outputs.size(); ++i)
       stores_.push_back(store_port(step.outputs[i], code_.types[i], step.lane.lanes, vector_kernels(isa)));
+    stores_at_once_ = stores_.size() == 1 && stores_at_once(code_, stores_[0]);
     std::vector<int> order(step.loops.size());
     std::iota(order.begin(), order.end(), 0);
     const std::vector<StreamOffsets> strides = stream_strides(step);
@@ -48,6 +49,10 @@ class MapStep final : public PreparedStep {
       const int blocks = static_cast<int>(std::min<int64_t>(chunk, points));
       walk.next(blocks, static_cast<int>(first_store + stores_.size()), offsets);
       inputs_.load(arguments, code_, slots, offsets, blocks);
+      if (stores_at_once_ && valid == step_.lane.lanes) {
+        execute_to(code_, slots, stores_[0], arguments.outputs[0], offsets.at[first_store].data(), blocks);
+        continue;
+      }
       execute(code_, slots, int64_t{blocks} * step_.lane.lanes);
       for (size_t i = 0; i < stores_.size(); ++i)
         store_blocks(stores_[i], slots[code_.results[i]], arguments.outputs[i], offsets.at[first_store + i].data(),
@@ -60,6 +65,7 @@ class MapStep final : public PreparedStep {
   std::vector<Port> stores_;
   CompiledCode code_;
   BoxParts parts_;
+  bool stores_at_once_ = false;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace openspyre {
 
 constexpr int kMaxStreams = 2 * kMaxOperands + 2;  // a step's inputs, then its outputs, then the runner's own
-constexpr int64_t kChunkLanes = 512;  // lanes interpreted at a time: registers stay in the first-level cache
+constexpr int64_t kChunkLanes = 1024;  // lanes interpreted at a time: registers stay in the first-level cache
 constexpr int kMaxChunkBlocks = 32;
 
 // One number per stream: bytes for operands in memory, values for an Iota, 0 for a Scalar.

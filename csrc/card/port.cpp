@@ -73,14 +73,6 @@ void store_run(const Port& port, const Lane* source, std::byte* target, int64_t 
   port.store(source, target, n);
 }
 
-// Blocks that follow each other in memory become one run.
-int run_length(const Port& port, const int64_t* offsets, int blocks) {
-  const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;
-  int length = 1;
-  while (length < blocks && offsets[length] == offsets[length - 1] + block_bytes) ++length;
-  return length;
-}
-
 // Blocks at one place, as of an operand that all rows share, are converted once.
 int repeats(const int64_t* offsets, int blocks) {
   int count = 1;
@@ -92,7 +84,7 @@ void load_vectors(const Port& port, const std::byte* base, const int64_t* offset
   for (int i = 0; i < blocks;) {
     const std::byte* source = base + offsets[i];
     if (port.dense) {
-      const int run = run_length(port, offsets + i, blocks - i);
+      const int run = contiguous_blocks(port, offsets + i, blocks - i);
       const int alike = run > 1 ? 1 : repeats(offsets + i, blocks - i);
       load_run(port, source, target, int64_t{run} * port.lanes);
       for (int copy = 1; copy < alike; ++copy) std::copy_n(target, port.lanes, target + copy * port.lanes);
@@ -174,10 +166,18 @@ Port store_port(const Operand& operand, RegisterType type, int lanes, const Vect
   if (auto hot = hot_format(operand.element)) {
     if (*hot == HotFormat::BoolSen169 && type == RegisterType::Int) hot = HotFormat::BoolSen169FromInt;
     port.store = kernels.store[static_cast<size_t>(*hot)];
+    port.sen169 = *hot == HotFormat::Sen169;
   } else {
     port.convert = between(register_element(type), operand.element);
   }
   return port;
+}
+
+int contiguous_blocks(const Port& port, const int64_t* offsets, int blocks) {
+  const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;
+  int length = 1;
+  while (length < blocks && offsets[length] == offsets[length - 1] + block_bytes) ++length;
+  return length;
 }
 
 void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
@@ -207,7 +207,7 @@ void store_blocks(const Port& port, const Lane* source, std::byte* base, const i
   for (int i = 0; i < blocks;) {
     std::byte* target = base + offsets[i];
     if (port.dense) {
-      const int run = valid == port.lanes ? run_length(port, offsets + i, blocks - i) : 1;
+      const int run = valid == port.lanes ? contiguous_blocks(port, offsets + i, blocks - i) : 1;
       store_run(port, source, target, valid == port.lanes ? int64_t{run} * port.lanes : valid);
       source += run * port.lanes;
       i += run;

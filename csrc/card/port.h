@@ -27,11 +27,15 @@ struct Port {
   int64_t stick_bytes = 0;
   int64_t tile_stride = 0;  // bytes; values for an Iota
   bool dense = false;       // the whole block is contiguous
+  bool sen169 = false;      // stored by the kernel for SEN169 numbers
   int64_t first = 0;        // an Iota's value where all offsets are 0
 };
 
 Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels);
 Port store_port(const Operand& operand, RegisterType type, int lanes, const VectorKernels& kernels);
+
+// How many blocks from the first on follow each other in memory.
+int contiguous_blocks(const Port& port, const int64_t* offsets, int blocks);
 
 // Fills target[0 .. blocks * lanes) from the blocks at base + offsets[..]. Iota: the offsets are the values.
 void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target);

@@ -158,6 +158,10 @@ class Planner {
       if (row < step_.inputs.size()) load(row);
     types_.set(stage, compiled.code.types[0]);
     compiled.output = output_of(stage);
+    compiled.only_stored =
+        std::none_of(&stage + 1, step_.stages.data() + step_.stages.size(), [&](const RowStage& later) {
+          return std::find(later.rows.begin(), later.rows.end(), target_name(stage)) != later.rows.end();
+        });
     pass.stages.push_back(std::move(compiled));
   }
 

@@ -201,6 +201,13 @@ class RowsStep final : public PreparedStep {
                                 chunk.lane_block, 0, chunk.reduce_valid);
     }
     Slots& slots = stage_slots(stage, chunk);
+    if (stage.output >= 0 && stage.only_stored && chunk.store_valid == step_.lane.lanes) {
+      const auto output = static_cast<size_t>(stage.output);
+      const size_t stream = step_.inputs.size() + output;
+      if (stores_at_once(stage.code, stores_[output]))
+        return execute_to(stage.code, slots, stores_[output], arguments.outputs[output] + chunk.shift[stream],
+                          chunk.offsets->at[stream].data(), chunk.points * chunk.blocks);
+    }
     Lane* target = row_lanes(stage.target, chunk);
     if (stage.binds_target) slots[stage.code.results[0]] = target;
     execute(stage.code, slots, lanes);

@@ -10,7 +10,7 @@
 namespace openspyre {
 
 constexpr int64_t kRowMemoryBytes = 256 << 10;  // of a group of rows: half of a small second-level cache
-constexpr int kMostRows = 8;                    // of a group
+constexpr int kMostRows = 16;                   // of a group
 
 // The output a stage's target goes to as soon as it is known; -1: none.
 struct CompiledStage {
@@ -22,6 +22,7 @@ struct CompiledStage {
   size_t number = 0;  // among the step's stages
   int output = -1;
   bool binds_target = false;  // the code may write the target's lanes directly
+  bool only_stored = false;   // no stage reads the target
   size_t first_constant = 0;  // of the stage's constants among the step's
 };
 

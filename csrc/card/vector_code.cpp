@@ -152,7 +152,7 @@ CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, 
   SlotAllocation slots;
   for (size_t v = 0; v < first_computed; ++v) values[v].slot = slots.take();
   for (size_t i = 0; i < instructions.size(); ++i) {
-    const auto& [kernel, reads, target] = instructions[i];
+    const auto& [kernel, store, reads, target] = instructions[i];
     for (auto read = reads.begin(); read != reads.end(); ++read) {
       const bool again = std::find(reads.begin(), read, *read) != read;
       if (!again && values[*read].last_use == static_cast<int>(i)) slots.release(values[*read].slot);
@@ -162,11 +162,30 @@ CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, 
     compiled.operations.push_back(
         {kernel, values[target].slot, values[reads[0]].slot, values[reads[1]].slot, values[reads[2]].slot});
   }
+  if (!instructions.empty() && named.results == std::vector{instructions.back().target})
+    compiled.sen169_store = instructions.back().sen169_store;
   for (size_t i = 0; i < inputs.size(); ++i) compiled.inputs.push_back(values[i].slot);
   for (size_t i = 0; i < code.constants.size(); ++i)
     compiled.constants.push_back({values[inputs.size() + i].slot, code.constants[i].bits});
   for (const size_t result : named.results) compiled.results.push_back(values[result].slot);
   return compiled;
+}
+
+bool stores_at_once(const CompiledCode& code, const Port& port) {
+  return code.sen169_store != nullptr && port.kind == OperandKind::Vector && port.dense && port.sen169;
+}
+
+void execute_to(const CompiledCode& code, const Slots& slots, const Port& port, std::byte* base, const int64_t* offsets,
+                int blocks) {
+  const Operation& last = code.operations.back();
+  execute(std::span(code.operations).first(code.operations.size() - 1), slots, int64_t{blocks} * port.lanes);
+  for (int i = 0; i < blocks;) {
+    const int run = contiguous_blocks(port, offsets + i, blocks - i);
+    const int64_t at = int64_t{i} * port.lanes;
+    code.sen169_store(base + offsets[i], slots[last.a] + at, slots[last.b] + at, slots[last.c] + at,
+                      int64_t{run} * port.lanes);
+    i += run;
+  }
 }
 
 RegisterFile::RegisterFile() {

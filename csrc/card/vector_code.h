@@ -28,10 +28,11 @@ struct Operation {
 
 struct CompiledCode {
   std::vector<Operation> operations;
-  std::vector<uint8_t> inputs;      // slot of input i
-  std::vector<Constant> constants;  // their targets are slots
-  std::vector<uint8_t> results;     // slot of result i
-  std::vector<RegisterType> types;  // type of result i
+  MapStoreKernel sen169_store = nullptr;  // the last operation with its value stored, if that is the only result
+  std::vector<uint8_t> inputs;            // slot of input i
+  std::vector<Constant> constants;        // their targets are slots
+  std::vector<uint8_t> results;           // slot of result i
+  std::vector<RegisterType> types;        // type of result i
 };
 
 // Appends what is wrong with the code to `problems`; `where` names it. Gives the types of the results.
@@ -55,9 +56,18 @@ class RegisterFile {
 };
 
 void set_constants(const CompiledCode& code, const Slots& slots);
-inline void execute(const CompiledCode& code, const Slots& slots, int64_t lanes) {
-  for (const Operation& step : code.operations)
+inline void execute(std::span<const Operation> operations, const Slots& slots, int64_t lanes) {
+  for (const Operation& step : operations)
     step.kernel(slots[step.target], slots[step.a], slots[step.b], slots[step.c], lanes);
 }
+inline void execute(const CompiledCode& code, const Slots& slots, int64_t lanes) {
+  execute(code.operations, slots, lanes);
+}
+
+// Whether execute_to can store the code's result; blocks must be filled with valid lanes.
+bool stores_at_once(const CompiledCode& code, const Port& port);
+// Executes the code and stores its result; no slot has it afterwards.
+void execute_to(const CompiledCode& code, const Slots& slots, const Port& port, std::byte* base, const int64_t* offsets,
+                int blocks);
 
 }  // namespace openspyre

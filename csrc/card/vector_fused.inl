@@ -1,15 +1,26 @@
 // Kernels for runs of instructions (see fuse.h): what lies between the first and the last stays in processor registers.
 // Part of vector_kernels.inl.
 
+template <typename First, bool kRoundsFirst, typename Second>
+LANE Floats fused_at(const Lane* a, const Lane* b, const Lane* c, int64_t i) {
+  const Floats first = First::apply(load_vector<Floats>(a + i), load_vector<Floats>(b + i));
+  return Second::apply(kRoundsFirst ? rounded_to_sen169(first) : first, load_vector<Floats>(c + i));
+}
+
 template <typename First, bool kRoundsFirst, typename Second, bool kRoundsSecond>
 void fused(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n) {
   for (int64_t i = 0; i < n; i += kVectorLanes) {
-    Floats value = First::apply(load_vector<Floats>(a + i), load_vector<Floats>(b + i));
-    if constexpr (kRoundsFirst) value = rounded_to_sen169(value);
-    value = Second::apply(value, load_vector<Floats>(c + i));
-    if constexpr (kRoundsSecond) value = rounded_to_sen169(value);
-    store_vector(target + i, value);
+    const Floats value = fused_at<First, kRoundsFirst, Second>(a, b, c, i);
+    store_vector(target + i, kRoundsSecond ? rounded_to_sen169(value) : value);
   }
+}
+
+template <typename First>
+void store_fused(void* target, const Lane* a, const Lane* b, const Lane* c, int64_t n) {
+  for (int64_t i = 0; i < n; i += kPairLanes)
+    store_sen169({fused_at<First, false, ItselfVector>(a, b, c, i),
+                  fused_at<First, false, ItselfVector>(a, b, c, i + kVectorLanes)},
+                 static_cast<uint16_t*>(target) + i);
 }
 
 template <typename First, bool kRoundsFirst, typename Second>

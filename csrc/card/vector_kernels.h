@@ -17,6 +17,8 @@ constexpr int64_t kLaneUnit = 32;
 using MapKernel = void (*)(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
 using LoadKernel = void (*)(const void* source, Lane* target, int64_t n);
 using StoreKernel = void (*)(const Lane* source, void* target, int64_t n);
+// A map whose results go to memory at once.
+using MapStoreKernel = void (*)(void* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
 // Folds: an associative opcode applied again and again.
 enum class Fold : uint8_t { Add, Mul, Max, Min, AddI, MulI, MaxI, MinI, And, Or };
 constexpr int kFoldCount = 10;
@@ -53,6 +55,7 @@ using FusedKernels =
 struct VectorKernels {
   std::array<MapKernel, kOpCount> map;
   FusedKernels fused;  // sources: both of the first, then the second's other one
+  std::array<MapStoreKernel, kFusedFirstCount> sen169_store_of;  // the first alone; rounding it before adds nothing
   std::array<LoadKernel, kHotFormatCount> load;
   std::array<StoreKernel, kHotFormatCount> store;
   std::array<RowFoldKernel, kFoldCount> fold_rows;         // of registers, and of memory in 32-bit formats

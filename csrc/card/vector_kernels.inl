@@ -96,14 +96,12 @@ FLOAT(Log, log_lane(AF))
 FLOAT(Log2, log2_lane(AF))
 FLOAT(Log10, log10_lane(AF))
 FLOAT(Log1p, log1p_lane(AF))
-FLOAT(Tanh, tanh_lane(AF))
 FLOAT(Sinh, sinh_lane(AF))
 FLOAT(Cosh, cosh_lane(AF))
 FLOAT(Asin, asin_lane(AF))
 FLOAT(Acos, acos_lane(AF))
 FLOAT(Atan, atan_lane(AF))
 FLOAT(Atan2, atan2_lane(AF, BF))
-FLOAT(Erf, erf_lane(AF))
 FLOAT(Erfc, erfc_lane(AF))
 FLOAT(Pow, pow_lane(AF, BF))
 
@@ -185,7 +183,7 @@ constexpr VectorKernels kKernels = {
     {map_vectors<AddVector>, map_vectors<SubVector>, map_vectors<MulVector>, map_vectors<DivVector>, Fma_kernel, Sqrt_kernel, map_vectors<NegVector>, Abs_kernel, map_vectors<MinVector>, map_vectors<MaxVector>,
      Floor_kernel, Ceil_kernel, Round_kernel, Trunc_kernel, Rsqrt_kernel, Reciprocal_kernel,
      map_vectors<ExpVector>, Exp2_kernel, Expm1_kernel, Log_kernel, Log2_kernel, Log10_kernel, Log1p_kernel, Sin_kernel, Cos_kernel, Tan_kernel,
-     Tanh_kernel, Sinh_kernel, Cosh_kernel, Asin_kernel, Acos_kernel, Atan_kernel, Atan2_kernel, Erf_kernel, Erfc_kernel,
+     map_vectors<TanhVector>, Sinh_kernel, Cosh_kernel, Asin_kernel, Acos_kernel, Atan_kernel, Atan2_kernel, map_vectors<ErfVector>, Erfc_kernel,
      map_vectors<SigmoidVector>, Pow_kernel, Fmod_kernel,
      LtF_kernel, LeF_kernel, EqF_kernel, NeF_kernel, LtI_kernel, LeI_kernel, EqI_kernel, NeI_kernel,
      IsNan_kernel, IsInf_kernel, SignBit_kernel, Select_kernel,
@@ -193,6 +191,7 @@ constexpr VectorKernels kKernels = {
      MinI_kernel, MaxI_kernel, And_kernel, Or_kernel, Xor_kernel, Not_kernel, Shl_kernel, Shr_kernel,
      FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, map_vectors<RoundSen169Vector>, Copy_kernel},
     {kFused<AddVector>, kFused<SubVector>, kFused<MulVector>, kFused<DivVector>, kFused<NegVector>, kFused<RoundSen169Vector>},
+    {store_fused<AddVector>, store_fused<SubVector>, store_fused<MulVector>, store_fused<DivVector>, store_fused<NegVector>, store_fused<RoundSen169Vector>},
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
     {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},
 #define FOLD_ROWS(sum, Format)                                                                                  \
