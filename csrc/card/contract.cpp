@@ -176,7 +176,9 @@ class Task {
       length = std::min(depth - done, stick_ - lane);
       const std::byte* from = bases_.a + (plan_.a_stick[static_cast<size_t>((k + done) / stick_)] + lane) * item_;
       for (int64_t i = 0; i < rows; ++i) {
-        __builtin_prefetch(from + offset[std::min(i + kRowsAhead, rows - 1)] * item_);
+        const std::byte* ahead = from + offset[std::min(i + kRowsAhead, rows - 1)] * item_;
+        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead + kStickBytes / 2);
         operand_.widen(from + offset[i] * item_, a_ + i * a_pitch() + done, length);
       }
     }
@@ -207,13 +209,11 @@ class Task {
 
   void store(const float* sums) const {
     const bool narrow = plan_.result == DataFormat::SEN169_FP16;
-    const int64_t panel = kernels_.panel_columns, stick = elems_per_stick(plan_.result),
-                  item = device_itemsize(plan_.result);
-    for (int64_t column = 0; column < columns_; column += panel) {
-      const int64_t at = column_ + column;
-      const int64_t offset = plan_.c_stick[static_cast<size_t>(at / stick)] + at % stick;
-      const PanelStore store = {sums + column * rows_, rows_, bases_.c + offset * item, plan_.c_row.data() + row_,
-                                std::min(panel, columns_ - column)};
+    const int64_t stick = elems_per_stick(plan_.result), item = device_itemsize(plan_.result);
+    for (int64_t column = 0; column < columns_; column += stick) {
+      const int64_t offset = plan_.c_stick[static_cast<size_t>((column_ + column) / stick)];
+      const StickStore store = {sums + column * rows_, rows_, bases_.c + offset * item, plan_.c_row.data() + row_,
+                                std::min(stick, columns_ - column)};
       (narrow ? operand_.store_sen169 : operand_.store_fp32)(store);
     }
   }
@@ -241,13 +241,13 @@ const Kernels& kernels(Isa isa) {
 }
 
 Blocking choose_blocking(const Plan& plan, int threads) {
-  constexpr int64_t kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
+  constexpr int64_t kStreamRows = 512, kShallowRows = 64, kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
   Blocking blocking;
-  blocking.stream = plan.m <= kBlockRows;
+  blocking.stream = plan.m <= kStreamRows;
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
   blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
   blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
-  const int64_t deepest = plan.m == 1 && !plan.b_along_k ? plan.k : blocking.stream ? 128 : 256;
+  const int64_t deepest = plan.m == 1 && !plan.b_along_k ? plan.k : plan.m <= kShallowRows ? 128 : 256;
   blocking.depth = std::max<int64_t>(1, std::min(plan.k, deepest));
   const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
   const int64_t wanted_tasks = threads == 1 ? 1 : 4 * threads;  // several per thread, to even out

@@ -244,17 +244,25 @@ void stream(const StreamBlock& block) {
 }
 
 // --- writing C: sums of operands as `From` are rounded to `Element` ---
+// A row's whole stick before the next row: C is mostly not in the cache, and each of its lines is fetched once.
 template <typename V, typename From, typename Element>
-void store_panel(const PanelStore& store) {
+void store_stick(const StickStore& store) {
+  constexpr int64_t kStick = kStickBytes / sizeof(Element), kAhead = 16;
   Element* c = static_cast<Element*>(store.c);
+  const int64_t panel_size = store.rows * V::kPanel;
   for (int64_t i = 0; i < store.rows; ++i) {
     const float* sums = store.sums + i * V::kPanel;
     Element* to = c + store.c_row[i];
-    if (store.columns == V::kPanel) {
-      V::template round_panel<From>(sums, to);
+    const Element* ahead = c + store.c_row[i + kAhead < store.rows ? i + kAhead : i];
+    __builtin_prefetch(ahead, 1);
+    __builtin_prefetch(ahead + kStick / 2, 1);
+    if (store.columns == kStick) {
+#pragma GCC unroll 8
+      for (int64_t n = 0; n < kStick; n += V::kPanel, sums += panel_size) V::template round_panel<From>(sums, to + n);
     } else {
-      Element row[V::kPanel];
-      V::template round_panel<From>(sums, row);
+      Element row[kStick];
+      for (int64_t n = 0; n < store.columns; n += V::kPanel, sums += panel_size)
+        V::template round_panel<From>(sums, row + n);
       __builtin_memcpy(to, row, static_cast<size_t>(store.columns) * sizeof(Element));
     }
   }
@@ -263,7 +271,7 @@ void store_panel(const PanelStore& store) {
 template <typename V, typename Element>
 constexpr OperandKernels operand_kernels() {
   return {widen<V, Element>, fill_panels<V, Element>,           stream<V, Element>,
-          turn<Element>,     store_panel<V, Element, uint16_t>, store_panel<V, Element, float>};
+          turn<Element>,     store_stick<V, Element, uint16_t>, store_stick<V, Element, float>};
 }
 
 template <typename V>

@@ -49,8 +49,8 @@ struct StreamBlock {
   bool first;
 };
 
-// Sums of one panel rounded to C: row i of the panel goes to c + c_row[i], `columns` lanes of it.
-struct PanelStore {
+// Sums of a stick of C, in panels of [rows][panel_columns], rounded to it: row i goes to c + c_row[i], `columns` lanes.
+struct StickStore {
   const float* sums;
   int64_t rows;
   void* c;
@@ -66,8 +66,8 @@ struct OperandKernels {
   void (*stream)(const StreamBlock& block);
   // The first `lanes` lanes of up to a stick's number of rows: lane i of row j becomes lane j of stick i.
   void (*turn)(const StickRows& source, int64_t lanes, void* target);
-  void (*store_sen169)(const PanelStore& store);
-  void (*store_fp32)(const PanelStore& store);
+  void (*store_sen169)(const StickStore& store);
+  void (*store_fp32)(const StickStore& store);
 };
 
 struct Kernels {
