@@ -1,4 +1,5 @@
-// exp, sigmoid, tanh and erf on vectors of lanes (N7): the functions that activations and softmax spend their time in.
+// exp, sigmoid, tanh, erf and erfc on vectors of lanes (N7): the functions that activations and softmax spend their
+// time in.
 #pragma once
 
 #include "functions_exp.h"
@@ -29,13 +30,20 @@ LANE Floats exp_of_rest(Floats r) {
   return 1.0f + fma(square, q, r);
 }
 
-// Two factors reach subnormals and infinity. At the lower limit both are zero, so that what underflows altogether, a
-// mask's -inf, is spared the processor's slow way there. A NaN passes both limits.
+// value * 2^exponent with one rounding, for -254 <= exponent <= 254 and a bias of 254: two factors reach subnormals and
+// infinity. At the lower limit both are zero, so that what underflows altogether, a mask's -inf, is spared the
+// processor's slow way there.
+constexpr float kScaleBias = 254.0f;
+LANE Floats scaled(Floats value, Words shifted) {
+  const Words half = shifted >> 1;
+  return value * (Floats)(half << 23) * (Floats)((shifted - half) << 23);
+}
+
+// A NaN passes both limits.
 LANE Floats exp_of(Floats x) {
   const Floats inside = greater_or_second(all_lanes(-176.0f), lesser_or_second(all_lanes(176.0f), x));
-  const ExpVectors parts = exp_parts(inside, 254.0f);
-  const Words half = parts.shifted >> 1;
-  return exp_of_rest(parts.rest) * (Floats)(half << 23) * (Floats)((parts.shifted - half) << 23);
+  const ExpVectors parts = exp_parts(inside, kScaleBias);
+  return scaled(exp_of_rest(parts.rest), parts.shifted);
 }
 
 // With e = exp(-|x|): e / (1 + e), from which the sum's and the quotient's roundings are taken back, or its complement.
@@ -82,6 +90,28 @@ LANE Floats erf_of(Floats x) {
       polynomial(r, 0x1.62e43p-1f, 0x1.ebfb94p-3f, 0x1.c6af9ep-5f, 0x1.3b681ap-7f, 0x1.5efb18p-10f, 0x1.1722f6p-13f);
   const Floats large = fma(fma(r, q, 1.0f), -(Floats)((Words)shifted << 23), 1.0f);
   return choose(a, 0.9f, fma(x, p, x), with_sign(large, x));
+}
+
+// exp(-x^2) / (|x| + 1.5) times a polynomial in (|x| - 1.5) / (|x| + 1.5). What the square, the quotient and the
+// products lose to rounding is added at the end; w + 1.08 is how a change of the quotient acts, within 0.15.
+LANE Floats erfc_of(Floats x) {
+  const Floats a = lesser_or_second(all_lanes(13.25f), magnitude(x)), under = a + 1.5f, w = 1.0f / under;
+  const Floats w_lost = fma(-w, a - (under - 1.5f), fma(-w, under, 1.0f));
+  const Floats q = polynomial(fma(w, -3.0f, 1.0f), 0x1.edf488p-1f, -0x1.0404eap-1f, 0x1.35bf26p-4f, 0x1.8750cap-5f,
+                              -0x1.0a0fd4p-7f, -0x1.35fa24p-7f, -0x1.a763d2p-11f, 0x1.d0aee2p-10f, 0x1.c65e72p-11f,
+                              -0x1.202406p-14f, -0x1.dde648p-13f, -0x1.30592ep-14f);
+  const Floats square = a * a, square_lost = fma(a, a, -square);
+  const ExpVectors parts = exp_parts(-square, kScaleBias);
+  const Floats r = parts.rest, high = 1.0f + r;
+  const Floats low =
+      fma(r * r, polynomial(r, 0x1.fffffcp-2f, 0x1.555488p-3f, 0x1.555842p-5f, 0x1.1240dep-7f, 0x1.6ae888p-10f),
+          r - (high - 1.0f));
+  const Floats wq = w * q, wq_lost = fma(w, q, -wq), product = high * wq, product_lost = fma(high, wq, -product);
+  const Floats change = fma(w + 1.08f, w_lost, -square_lost), whole = fma(low, wq, product);
+  const Floats lost = fma(low, wq, fma(whole, change, fma(high, wq_lost, product_lost)));
+  const Floats tail = scaled(product + lost, parts.shifted);
+  const Ints two = ((Ints)x >> 31) & static_cast<int32_t>(as_bits(2.0f));
+  return (Floats)two + (Floats)((Ints)tail ^ ((Ints)x & INT32_MIN));
 }
 
 }  // namespace

@@ -102,7 +102,6 @@ FLOAT(Asin, asin_lane(AF))
 FLOAT(Acos, acos_lane(AF))
 FLOAT(Atan, atan_lane(AF))
 FLOAT(Atan2, atan2_lane(AF, BF))
-FLOAT(Erfc, erfc_lane(AF))
 FLOAT(Pow, pow_lane(AF, BF))
 
 // Lanes the fast way cannot serve are done again one by one.
@@ -183,7 +182,7 @@ constexpr VectorKernels kKernels = {
     {map_vectors<AddVector>, map_vectors<SubVector>, map_vectors<MulVector>, map_vectors<DivVector>, Fma_kernel, Sqrt_kernel, map_vectors<NegVector>, Abs_kernel, map_vectors<MinVector>, map_vectors<MaxVector>,
      Floor_kernel, Ceil_kernel, Round_kernel, Trunc_kernel, Rsqrt_kernel, Reciprocal_kernel,
      map_vectors<ExpVector>, Exp2_kernel, Expm1_kernel, Log_kernel, Log2_kernel, Log10_kernel, Log1p_kernel, Sin_kernel, Cos_kernel, Tan_kernel,
-     map_vectors<TanhVector>, Sinh_kernel, Cosh_kernel, Asin_kernel, Acos_kernel, Atan_kernel, Atan2_kernel, map_vectors<ErfVector>, Erfc_kernel,
+     map_vectors<TanhVector>, Sinh_kernel, Cosh_kernel, Asin_kernel, Acos_kernel, Atan_kernel, Atan2_kernel, map_vectors<ErfVector>, map_vectors<ErfcVector>,
      map_vectors<SigmoidVector>, Pow_kernel, Fmod_kernel,
      LtF_kernel, LeF_kernel, EqF_kernel, NeF_kernel, LtI_kernel, LeI_kernel, EqI_kernel, NeI_kernel,
      IsNan_kernel, IsInf_kernel, SignBit_kernel, Select_kernel,
