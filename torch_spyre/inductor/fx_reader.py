@@ -90,20 +90,23 @@ class Reader:
         self.symbols: set[str] = set()
         self._numbers: dict[Value, int] = {}
         self._buffers: dict[int, str] = {}
+        self._starts: dict[int, Any] = {}  # torch may describe a tensor that a call makes with the offset of its source
         self._seen: dict[int, int] = {}  # tensors of the graph, by identity: it keeps them alive
 
-    def value(self, tensor: torch.Tensor, owner: str) -> int:
-        """The number of a tensor's value; `owner` names its buffer if it is new."""
+    def value(self, tensor: torch.Tensor, owner: str, *, made: bool = False) -> int:
+        """The number of a tensor's value; `owner` names its buffer if it is new, `made` tells that a call makes it."""
         found = self._seen.get(id(tensor))
         if found is None:
-            found = self._seen[id(tensor)] = self._described(tensor, owner)
+            found = self._seen[id(tensor)] = self._described(tensor, owner, made)
         return found
 
-    def _described(self, tensor: torch.Tensor, owner: str) -> int:
+    def _described(self, tensor: torch.Tensor, owner: str, made: bool) -> int:
         buffer = self._buffers.setdefault(storage_of(tensor), owner)
+        start = self._starts.setdefault(storage_of(tensor), tensor.storage_offset() if made else 0)
+        offset = self.extent(tensor.storage_offset() - start)
         size = tuple(self.extent(n) for n in tensor.shape)
         stride = tuple(self.extent(n) for n in tensor.stride())
-        described = Value(buffer, dtype_name(tensor.dtype), size, stride, self.extent(tensor.storage_offset()))
+        described = Value(buffer, dtype_name(tensor.dtype), size, stride, offset)
         if described not in self._numbers:
             self._numbers[described] = len(self.values)
             self.values.append(described)
@@ -132,11 +135,13 @@ class Reader:
     def _results(self, node: Node) -> tuple[int, ...]:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            return (self.value(value, node.name),)
+            return (self.value(value, node.name, made=True),)
         everything = node.meta.get(ALL_RESULTS, False)
         read = {place for place in range(len(value)) if everything} | {user.args[1] for user in node.users}
         return tuple(
-            self.value(tensor, f"{node.name}.{place}") if isinstance(tensor, torch.Tensor) and place in read else -1
+            self.value(tensor, f"{node.name}.{place}", made=True)
+            if isinstance(tensor, torch.Tensor) and place in read
+            else -1
             for place, tensor in enumerate(value)
         )
 
