@@ -23,7 +23,7 @@ def wished_layouts(program: Program, lowered: Program, movable: Collection[str])
     moved = _moved_by_all(lowered) & frozenset(movable)
     if not moved:
         return {}
-    asked = ChooseLayouts(movable=moved).run(DropDead().run(EliminateCopies().run(program)))
+    asked = ChooseLayouts(movable=tuple(sorted(moved))).run(DropDead().run(EliminateCopies().run(program)))
     present = {buffer.name: buffer.layout for buffer in program.buffers}
     chosen = {buffer.name: buffer.layout for buffer in asked.buffers if buffer.name in moved}
     return {name: layout for name, layout in chosen.items() if layout is not None and layout != present[name]}

@@ -71,11 +71,18 @@ def _pass(text: str, parser: argparse.ArgumentParser) -> Pass:
                 f"{text!r}: {name} takes {', '.join(f'{o}=...' for o in defaults) or 'no options'}, not {pair!r}"
             )
         try:
-            wanted = _TRUTHS[value.lower()] if isinstance(defaults[option], bool) else int(value)
+            wanted = _value(value, defaults[option])
         except (KeyError, ValueError):
             parser.error(f"{text!r}: {option} is {type(defaults[option]).__name__}, which {value!r} is not")
         step = replace(step, **{option: wanted})  # type: ignore[type-var]
     return step
+
+
+def _value(text: str, default: Any) -> Any:
+    """An option's value, of its default's type; names are joined by +."""
+    if isinstance(default, tuple):
+        return tuple(filter(None, text.split("+")))
+    return _TRUTHS[text.lower()] if isinstance(default, bool) else int(text)
 
 
 def _options(step: Pass) -> dict[str, Any]:
@@ -88,9 +95,13 @@ def as_record(step: Pass) -> dict[str, Any]:
 
 def listing() -> Iterator[str]:
     for step in pipeline.passes():
-        options = ", ".join(f"{name}={value}" for name, value in _options(step).items())
+        options = ", ".join(f"{name}={_shown(value)}" for name, value in _options(step).items())
         yield f"{name_of(step)}{f' ({options})' if options else ''}"
         yield f"    {purpose_of(step)}"
+
+
+def _shown(value: Any) -> str:
+    return "+".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _read(file: str) -> str:

@@ -89,6 +89,13 @@ def test_a_pass_takes_options(graph: Path, capsys: pytest.CaptureFixture[str]) -
     assert [dim.split for dim in divided.ops[1].dims] == [3, 1]
 
 
+def test_inputs_that_may_be_tiled_anew_are_named_with_plus(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = ["--pass=EliminateCopies", "--pass=DropDead"]
+    for movable, wanted in (("", ["relayout", "add"]), ("y", ["add"]), ("x+y", ["add"])):
+        chosen = printed(capsys, graph, *before, f"--pass=ChooseLayouts:movable={movable}", "--pass=InsertRelayouts")
+        assert rows(chosen) == wanted
+
+
 def test_every_stage_can_be_printed(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [type(step).__name__ for step in pipeline.passes()]
     text = printed(capsys, graph, "--print-after-all")

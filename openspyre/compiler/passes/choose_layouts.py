@@ -24,10 +24,10 @@ class ChooseLayouts:
     """`width`: combinations of layouts kept from one buffer to the next. `movable`: inputs whose layouts are chosen anew."""
 
     width: int = 16
-    movable: frozenset[str] = frozenset()
+    movable: tuple[str, ...] = ()
 
     def run(self, program: Program) -> Program:
-        open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None} | self.movable
+        open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None}.union(self.movable)
         # Ops that go element by element want the flat buffers they were built with.
         open_choices -= {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
         chosen = _follow_the_flow(program)
