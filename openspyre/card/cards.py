@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from typing import Any
 
 from openspyre.card import _card
 from openspyre.spec.environment import Settings
@@ -9,39 +10,42 @@ from openspyre.spec.machine import SPYRE
 
 _lock = threading.Lock()
 _configured: Settings | None = None
+_applied: dict[str, Any] = {}
 
 
 def configure(settings: Settings | None = None) -> Settings:
     """Fixes what the cards of this process are; by default as the environment says.
 
-    The same settings again are fine at any time; others only as long as no card is in use.
+    Settings for the same cards are fine at any time; for others only as long as no card is in use.
     """
-    global _configured
+    global _configured, _applied
     settings = Settings.read() if settings is None else settings
     with _lock:
-        if settings != _configured:
-            _apply(settings)
-            _configured = settings
+        if (wanted := _of_cards(settings)) != _applied:
+            if settings.card == "null":
+                said = "OPENSPYRE_CARD=null: programs are accepted, nothing is computed, and all that is read back is 0"
+                warnings.warn(said, stacklevel=2)
+            _card.configure(**wanted)
+            _applied = wanted
+        _configured = settings
     return settings
 
 
-def _apply(settings: Settings) -> None:
-    if settings.card == "null":
-        said = "OPENSPYRE_CARD=null: programs are accepted, nothing is computed, and all that is read back is 0"
-        warnings.warn(said, stacklevel=2)
-    _card.configure(
-        cards=len(settings.visible_cards()),
-        threads=settings.threads,
-        memory_bytes=settings.card_memory_bytes,
-        host_reserve_bytes=settings.host_reserve_mib << 20,
-        cache_watermark=settings.cache_watermark,
-        sanitize=settings.sanitize,
-        sanitize_strict=settings.sanitize_strict,
-        null=settings.card == "null",
-        isa=settings.isa,
-        core_span_bytes=settings.core_span_mib << 20,
-        scratchpad_bytes=SPYRE.scratchpad_bytes_per_core,
-    )
+def _of_cards(settings: Settings) -> dict[str, Any]:
+    """What of the settings the cards themselves are told."""
+    return {
+        "cards": len(settings.visible_cards()),
+        "threads": settings.threads,
+        "memory_bytes": settings.card_memory_bytes,
+        "host_reserve_bytes": settings.host_reserve_mib << 20,
+        "cache_watermark": settings.cache_watermark,
+        "sanitize": settings.sanitize,
+        "sanitize_strict": settings.sanitize_strict,
+        "null": settings.card == "null",
+        "isa": settings.isa,
+        "core_span_bytes": settings.core_span_mib << 20,
+        "scratchpad_bytes": SPYRE.scratchpad_bytes_per_core,
+    }
 
 
 def settings_in_force() -> Settings:

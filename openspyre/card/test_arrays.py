@@ -230,7 +230,7 @@ from openspyre.spec.errors import InvalidArgument
 card.configure(Settings(cards=2))
 card.configure(Settings(cards=3))
 card.get(0)
-card.configure(Settings(cards=3))
+card.configure(Settings(cards=3, local_rank=1))  # no matter of the cards themselves
 try:
     card.configure(Settings(cards=1))
 except InvalidArgument as error:

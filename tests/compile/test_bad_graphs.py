@@ -1,6 +1,8 @@
 """What a user may do wrong under torch.compile: the error says what and where, and the next call works; what torch can do with
 data-dependent control flow works on the card as well."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -44,7 +46,7 @@ def test_an_input_that_the_card_cannot_hold(dtype):
 def test_a_dtype_in_the_middle_that_the_card_cannot_hold(function, operator, dtype):
     with pytest.raises(Exception, match=f"{operator} makes a tensor of torch.{dtype} .* on spyre") as error:
         torch.compile(function)(card())
-    assert "test_bad_input.py" in str(error.value) and "x.cpu()" in str(error.value)
+    assert Path(__file__).name in str(error.value) and "x.cpu()" in str(error.value)
 
 
 def test_a_constant_that_the_card_cannot_hold():
@@ -73,7 +75,7 @@ def test_an_integer_that_the_card_cannot_hold():
 def test_shapes_that_do_not_fit(function, message):
     with pytest.raises(Exception, match=message) as error:
         torch.compile(function)(card())
-    assert "test_bad_input.py" in str(error.value)
+    assert Path(__file__).name in str(error.value)
 
 
 @pytest.mark.parametrize("look_up", [lambda x, i: x[i], lambda x, i: x.index_select(0, i) * 2])
@@ -91,7 +93,7 @@ def test_an_index_out_of_bounds(look_up):
 def test_a_tensor_of_the_cpu_in_the_middle(function):
     with pytest.raises(Exception, match="at least two devices, spyre:0 and cpu") as error:
         torch.compile(function)(card())
-    assert "test_bad_input.py" in str(error.value)
+    assert Path(__file__).name in str(error.value)
 
 
 def test_a_model_that_was_left_on_the_cpu():
