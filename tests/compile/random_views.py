@@ -60,14 +60,14 @@ def _diagonal(values, a, b, c, d):
 
 
 def _unfold(values, a, b, c, d):
-    """Windows; torch refuses to write where they might overlap, so those are copied."""
+    """Windows. torch refuses to write where they overlap, and compiled, on the CPU too, zeroes what lies between: copied."""
     x = pick(values, a)
     dim = dim_of(x, b)
     if dim is None or x.dim() > 5:
         return None
     size, step = 1 + c % x.shape[dim], 1 + d % 4
     windows = x.unfold(dim, size, step)
-    return windows if step >= size else windows.clone()
+    return windows if step == size and x.shape[dim] % size == 0 else windows.clone()
 
 
 def _part(values, a, b, c, d):
