@@ -13,6 +13,7 @@ from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops import TABLE, Kind
 
 
 def wished_layouts(program: Program, lowered: Program, movable: Collection[str]) -> dict[str, SpyreTensorLayout]:
@@ -34,7 +35,7 @@ def _moved_by_all(lowered: Program) -> frozenset[str]:
     buffers = {buffer.name: buffer for buffer in lowered.buffers}
     moved, read = set(), set()
     for op in lowered.ops:
-        source = op.inputs[0] if op.row == "relayout" else turned(op, buffers)
+        source = op.inputs[0] if TABLE[op.row].kind is Kind.MOVEMENT else turned(op, buffers)
         aside = source.buffer if isinstance(source, Access) else None
         moved |= {aside}
         read |= {access.buffer for access in op.accesses if access.buffer != aside}
