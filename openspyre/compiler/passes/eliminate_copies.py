@@ -109,7 +109,7 @@ class _Work:
         if self.buffers[source.buffer].role is not Role.TEMP or self.read_at(source.buffer) != {at} or not writers:
             return False
         touched = {j for j in self.read_at(target.buffer) | self.written_at(target.buffer) if min(writers) <= j < at}
-        if max(writers) > at or touched - writers:
+        if max(writers) > at or touched - {min(writers)}:  # a later writer would read what the first has written
             return False
         changed = {}
         for j in writers:
