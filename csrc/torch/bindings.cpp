@@ -144,6 +144,7 @@ PYBIND11_MODULE(_torch, m) {
   });
 
   m.def("layout_of", &layout_of);
+  m.def("retilings", &retilings);
   m.def("buffer_of", &buffer_of);
   m.def(
       "set_layout",

@@ -158,17 +158,19 @@ void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call
   launch(op.name.c_str(), std::move(loaded), call.tensors, results, scalars, call.device);
 }
 
-// Python compiles without holding the buffers; if one was re-tiled meanwhile, the plan is not for this call.
+// Python compiles without holding the buffers; if one was re-tiled meanwhile, the plan may not be for this call, even
+// if the buffer lies by now as it did before.
 LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::Stack& stack, size_t arguments,
                               HeldBuffers& held) {
   for (;;) {
     if (LoadedPlanPtr found = op.plans.find(call.key)) return found;
+    const uint64_t before = retilings();
     held.unlock();
     auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
     compilations.fetch_add(1, std::memory_order_relaxed);
     held.lock();
     CallReader now(op, stack, arguments);
-    if (now.key == call.key)
+    if (now.key == call.key && before == retilings())
       return op.plans.keep(call.key, std::move(loaded), plans_per_op.load(std::memory_order_relaxed));
     call = std::move(now);
   }

@@ -43,6 +43,8 @@ std::shared_mutex& buffers_mutex() {
   return *instance;
 }
 
+std::atomic<uint64_t> retiled{0};
+
 c10::DeviceIndex index_of(const BufferRecord& record) { return static_cast<c10::DeviceIndex>(record.card->index()); }
 
 // Work on two buffers of one card, in the order of its current stream; the host waits for it.
@@ -122,6 +124,8 @@ void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayR
 
 HeldBuffers hold_buffers() { return HeldBuffers(buffers_mutex()); }
 
+uint64_t retilings() { return retiled.load(std::memory_order_relaxed); }  // written and read under buffers_mutex
+
 void retile(const at::Tensor& tensor, const openspyre::Layout& layout) {
   const std::unique_lock nobody_else(buffers_mutex());
   if (access_of(tensor) != Access::Tiled)
@@ -143,6 +147,7 @@ void retile(const at::Tensor& tensor, const openspyre::Layout& layout) {
       before.card->record_stream(before.block, stream);
   }
   replace(tensor.storage(), std::move(fresh));
+  retiled.fetch_add(1, std::memory_order_relaxed);
 }
 
 namespace {

@@ -68,6 +68,9 @@ HeldBuffers hold_buffers();
 // Moves the contents into another layout (set_spyre_tensor_layout). The caller must not hold the buffers.
 void retile(const at::Tensor& tensor, const openspyre::Layout& layout);
 
+// How often that has happened. A layout that is the same before and after may have been another in between.
+uint64_t retilings();
+
 // How a tensor reaches its buffer.
 enum class Access {
   Tiled,  // its elements are the buffer's elements

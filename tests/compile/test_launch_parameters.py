@@ -169,9 +169,11 @@ def test_a_weight_is_turned_while_other_threads_compute_with_it():
     for thread in threads:
         thread.start()
     layouts = [turned(model.weight, order) for order in ([1, 0], [0, 1])]
-    for number in range(400):
-        torch.spyre.set_spyre_tensor_layout(card.weight.detach(), layouts[number % 2])
-    turning.clear()
-    for thread in threads:
-        thread.join()
+    try:
+        for number in range(400):
+            torch.spyre.set_spyre_tensor_layout(card.weight.detach(), layouts[number % 2])
+    finally:
+        turning.clear()
+        for thread in threads:
+            thread.join()
     assert not wrong, wrong[0]

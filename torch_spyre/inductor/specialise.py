@@ -44,20 +44,21 @@ def specialise(
 ) -> CallPlan:
     """Called by the C++ half when no launch of the graph had such inputs before."""
     launch = _Launch(key, graph_from_text(text), inputs, symbols, offset_classes)
-    shapes = _shapes(inputs)
-    plan = launch.find() or launch.compile()
-    retiled = retile(plan.wishes, inputs)
-    if retiled:
-        _counts["retiled"] += len(retiled)
-        launch = replace(launch, retiled=retiled)
-        shapes = _shapes(inputs)
+    while True:
+        before, shapes = _torch.retilings(), _shapes(inputs)
         plan = launch.find() or launch.compile()
-    try:
-        return plan.load(shapes)
-    except (SpyreError, TypeError, ValueError):
-        if not plan.found:
-            raise
-        return launch.compile().load(shapes)  # what lies on disk is none of this card's programs
+        if retiled := retile(plan.wishes, inputs):
+            _counts["retiled"] += len(retiled)
+            launch = replace(launch, retiled=retiled)
+            continue
+        try:
+            loaded = plan.load(shapes)
+        except (SpyreError, TypeError, ValueError):
+            if not plan.found:
+                raise
+            loaded = launch.compile().load(shapes)  # what lies on disk is none of this card's programs
+        if _torch.retilings() == before:  # else another thread may have shown us an input between two layouts
+            return loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,10 @@ class _Launch:
 
     def compile(self) -> Specialised:
         _counts["compiled"] += 1
-        watch, request = self._watch(), self.request()
+        before, watch, request = _torch.retilings(), self._watch(), self.request()
         plan = compile_graph(self.graph, self.inputs, self.symbols, watch)
         text = specialised.to_text(plan, watch.specialisation.facts())
-        if self.request() == request:  # else another thread has re-tiled an input
+        if _torch.retilings() == before:  # else an input may have lain otherwise than the request says
             _kept().keep(request, text)
         self._report(request, text, watch.specialisation)
         return plan
