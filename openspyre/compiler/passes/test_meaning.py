@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
@@ -54,10 +54,26 @@ def views(draw: st.DrawFn, size: tuple[int, int]) -> tuple[int, tuple[int, int]]
     return offset, stride[::-1] if turned else stride  # type: ignore[return-value]
 
 
+ROLES = {"x": Role.INPUT, "u": Role.UPDATE, "y": Role.OUTPUT, "s": Role.TEMP, "t": Role.TEMP, "w": Role.TEMP}
+BUFFERS = tuple(Buffer(name, "float16", SHAPE, row_major(SHAPE), role) for name, role in ROLES.items())
+
+
+def of_whole_buffers(*steps: tuple[str, str, str]) -> Program:
+    """A program of steps (target, row, source), each over all of SHAPE."""
+    at = {name: Access(name, 0, row_major(SHAPE), "float16") for name in ROLES}
+    dims = (Dim("a", SHAPE[0]), Dim("b", SHAPE[1]))
+    ops = (Op(f"op{n}", row, dims, (at[source],), (at[target],)) for n, (target, row, source) in enumerate(steps))
+    return Program("steps", BUFFERS, tuple(ops))
+
+
+# t is written twice before it is copied to y, and its second writer reads y: t's first value must not land there.
+SECOND_WRITER_READS_THE_TARGET = of_whole_buffers(
+    ("y", "relayout", "x"), ("t", "relayout", "u"), ("t", "neg", "y"), ("y", "relayout", "t")
+)
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    roles = {"x": Role.INPUT, "u": Role.UPDATE, "y": Role.OUTPUT, "s": Role.TEMP, "t": Role.TEMP, "w": Role.TEMP}
-    buffers = tuple(Buffer(name, "float16", SHAPE, row_major(SHAPE), role) for name, role in roles.items())
     ops: list[Op] = []
     written = ["x", "u"]
     for number in range(draw(st.integers(2, 9))):
@@ -81,11 +97,12 @@ def programs(draw: st.DrawFn) -> Program:
         ops.append(Op("last", "relayout", (Dim("a", SHAPE[0]), Dim("b", SHAPE[1])),
                       (Access(draw(st.sampled_from(written)), 0, row_major(SHAPE), "float16"),),
                       (Access("y", 0, row_major(SHAPE), "float16"),)))  # fmt: skip
-    return Program("random", buffers, tuple(ops))
+    return Program("random", BUFFERS, tuple(ops))
 
 
 @settings(max_examples=400, deadline=None)
 @given(programs())
+@example(SECOND_WRITER_READS_THE_TARGET)
 def test_eliminating_copies_and_dead_ops_keeps_what_callers_see(program: Program) -> None:
     count = int(np.prod(SHAPE))
     memory: Memory = {
