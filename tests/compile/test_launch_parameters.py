@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from openspyre.backend.text_cache import TextCache
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.inductor import launch
 from torch_spyre.inductor.report import compile_report
@@ -177,3 +178,55 @@ def test_a_weight_is_turned_while_other_threads_compute_with_it():
         for thread in threads:
             thread.join()
     assert not wrong, wrong[0]
+
+
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_a_weight_that_is_turned_while_we_compile_and_then_turned_back(kind, monkeypatch, tmp_path):
+    """What was compiled in between is for another layout: neither launched nor kept, in memory or on disk."""
+    from torch_spyre.inductor import specialise
+    from torch_spyre.ops import linear
+
+    torch.manual_seed(0)
+    weight, x = torch.randn(192, 71), torch.randn(5, 71)
+    w, y = weight.to("spyre"), x.to("spyre")
+    turns = []
+
+    def turn(order):
+        turns.append(order)
+        torch.spyre.set_spyre_tensor_layout(w, turned(weight, order))
+
+    class Builder(linear.ProgramBuilder):
+        def __init__(self, call):
+            super().__init__(call)
+            if not turns:
+                turn([1, 0])
+
+        def plan(self):
+            plan = super().plan()
+            if len(turns) == 1:
+                turn([0, 1])
+            return plan
+
+    def compile_graph(*arguments, compile_as_ever=specialise.compile_graph):
+        if turns:
+            return compile_as_ever(*arguments)
+        turn([1, 0])
+        plan = compile_as_ever(*arguments)
+        turn([0, 1])
+        return plan
+
+    def product(a, b):
+        return F.linear(a, b)
+
+    if kind == "eager":
+        monkeypatch.setattr(linear, "ProgramBuilder", Builder)
+    else:
+        monkeypatch.setattr(specialise, "compile_graph", compile_graph)
+        monkeypatch.setattr(specialise, "_kept", lambda: TextCache(tmp_path, "graph"))
+        product = torch.compile(product, dynamic=False)
+    for _ in range(2):
+        with torch.no_grad():
+            torch.testing.assert_close(product(y, w).cpu(), F.linear(x, weight), rtol=1e-4, atol=1e-4)
+        torch.compiler.reset()
+        launch.clear()  # the second round finds on disk what the first has kept
+    assert turns == [[1, 0], [0, 1]]
