@@ -48,12 +48,14 @@ SEAMS: tuple[Seam, ...] = (
     ),
     Seam(
         "torch.nn.Module._apply",
-        "moving a module to spyre or back keeps Parameters the same objects and tied weights tied; linear weights are tiled for use",
-        "TensorImpl::has_compatible_shallow_copy_type counts PrivateUse1 as dense, or swapping becomes torch's default",
+        "a module that has moved to spyre gets its linear weights tiled for use",
+        "torch has a hook for devices that lay out weights",
         replaced=True,
     ),
     Seam(
-        "torch.__future__.set_swap_module_params_on_conversion", "switched on for the length of such a move", "as above"
+        "torch._has_compatible_shallow_copy_type",
+        "has a kernel of ours: Parameters move to the card and back in place, with their ties, hooks and weak references",
+        "TensorImpl::has_compatible_shallow_copy_type counts PrivateUse1 as dense",
     ),
     Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
     Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
@@ -240,7 +242,7 @@ def install() -> None:
     """Put every wrapper in place."""
     import torch.utils.dlpack
 
-    wrap(torch.nn.Module, "_apply", _keep_parameter_objects)
+    wrap(torch.nn.Module, "_apply", _place_weights)
     wrap(torch.Tensor, "to", _to_with_layout)
     wrap(torch._tensor_str, "_tensor_str", _print_from_host)
     wrap(torch.Tensor, "share_memory_", _refuse_sharing)
@@ -302,33 +304,28 @@ def _wrap_decompositions(module: Any) -> None:
     module.select_decomp_table = decomposition.select_decomp_table
 
 
-def _keep_parameter_objects(original: Callable[..., Any]) -> Callable[..., Any]:
+def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:
     moving = threading.local()
 
-    def moves_to_or_from_card(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    def moves_to_card(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
         # An empty tensor like the first parameter tells where fn leads.
         for tensor in module.parameters():
             with torch.no_grad():
                 probe = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-                after = fn(probe)
-            return DEVICE_NAME in (tensor.device.type, after.device.type) and tensor.device.type != after.device.type
+                return fn(probe).device.type == DEVICE_NAME != tensor.device.type
         return False
 
     def _apply(
         self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
     ) -> torch.nn.Module:
-        future = torch.__future__
-        swaps = future.get_swap_module_params_on_conversion()
-        if getattr(moving, "on", False) or not moves_to_or_from_card(self, fn):  # children follow the module moved
+        if getattr(moving, "on", False) or not moves_to_card(self, fn):  # children follow the module moved
             return original(self, fn, recurse)
         from torch_spyre.device.weights import place_linear_weights
 
         moving.on = True
-        future.set_swap_module_params_on_conversion(True)
         try:
             moved = original(self, fn, recurse)
         finally:
-            future.set_swap_module_params_on_conversion(swaps)
             moving.on = False
         place_linear_weights(moved)
         return moved

@@ -192,6 +192,16 @@ void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, c10::toString(op.operator_name()),
                               ": spyre holds strided tensors only, not sparse ones; keep a sparse tensor on the CPU");
 }
+// A parameter stays the same object when its module moves (`p.data = p.data.to("spyre")`). torch's own rule leaves out
+// PrivateUse1; ours are plain TensorImpls, which may take over each other's storage and metadata.
+bool may_take_over(const at::Tensor& self, const at::Tensor& from) {
+  const auto is_plain = [](const at::Tensor& tensor) {
+    const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+    return typeid(impl) == typeid(at::TensorImpl) && tensor.layout() == at::kStrided && !tensor.is_quantized();
+  };
+  return is_plain(self) && is_plain(from);
+}
+
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -207,6 +217,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(Translated<&set_storage>::call));
   m.impl("set_.source_Tensor", TORCH_FN(Translated<&set_source_tensor>::call));
   m.impl("resize_", TORCH_FN(Translated<&resize>::call));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(may_take_over));
 }
 
 }  // namespace torch_spyre

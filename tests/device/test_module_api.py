@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -101,9 +102,27 @@ def test_module_moves_keep_ties_and_parameter_objects():
     model.head.weight.data.zero_()
     assert model.embedding.weight.detach().cpu().abs().sum().item() == 0
     assert model.cpu().head.weight is weight is model.embedding.weight and not weight.is_spyre
-    assert not torch.__future__.get_swap_module_params_on_conversion()
     model.half().spyre()
     assert weight.dtype == torch.float16 and weight.is_spyre
+
+
+def test_parameters_move_in_place():
+    """As on other devices: with weak references, hooks, a graph that is alive, and by hand through .data."""
+    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+    seen, alive = weakref.ref(layer.weight), layer(x)
+    layer.weight.register_hook(lambda grad: devices.append(grad.device.type))
+    devices = []
+    weight = layer.to("spyre").weight
+    assert seen() is weight and weight.is_spyre and weight.is_leaf
+    layer(x.to("spyre")).sum().backward()
+    assert devices == ["spyre"] and weight.grad.is_spyre
+    torch.testing.assert_close(layer(x.to("spyre")).cpu(), alive, rtol=1e-5, atol=1e-5)
+    layer.cpu()
+    assert seen() is weight is layer.weight and not weight.is_spyre and not weight.grad.is_spyre
+    weight.data = weight.data.to("spyre")
+    assert weight.is_spyre and torch.equal(weight.detach().cpu(), weight.data.cpu())
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        weight.data = torch.eye(4).to_sparse()
 
 
 def test_state_dict_and_safetensors(tmp_path):
