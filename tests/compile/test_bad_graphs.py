@@ -167,3 +167,9 @@ def test_a_branch_in_a_whole_graph_is_refused_with_its_line():
     with pytest.raises(Exception, match="Data-dependent branching") as error:
         torch.compile(branch, fullgraph=True)(card())
     assert "return x + 1 if x.sum() > 0" in str(error.value) and "torch.cond" in str(error.value)
+
+
+def test_a_package_of_aot_inductor_is_refused_with_the_way_out():
+    exported = torch.export.export(torch.nn.Linear(8, 8).to("spyre"), (torch.ones(2, 8, device="spyre"),))
+    with pytest.raises(RuntimeError, match=r"AOTInductor.*save_compiled_function"):
+        torch._inductor.aoti_compile_and_package(exported)

@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 
+from openspyre.spec.errors import InvalidArgument
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.interface import SpyreInterface
 from torch_spyre.inductor.border import (
     CustomGraphModulePass,
+    V,
     register_backend_for_device,
     register_device_op_overrides,
     register_interface_for_device,
@@ -30,6 +32,12 @@ class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
     """Runs at the end of Inductor's passes on the graph, for each graph and subgraph with tensors on the device."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:
+        if V.aot_compilation:
+            raise InvalidArgument(
+                f"AOTInductor packages C++ code, and a program of {DEVICE_NAME} is none; to start without tracing use "
+                "torch.compile(model, fullgraph=True).forward.aot_compile(((x,), {})).save_compiled_function(path) "
+                "(docs/running_models.md)"
+            )
         bundle(gm, new_report(f"graph{next(_numbers)}"))
 
     def uuid(self) -> Any:
