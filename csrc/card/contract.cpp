@@ -65,7 +65,8 @@ class Task {
 
   void run(int64_t row, int64_t rows, int64_t column, int64_t columns) {
     row_ = row, rows_ = rows, column_ = column, columns_ = columns;
-    const int64_t sums_size = rows * round_up(columns, kColumnUnit), slices = slice_count();
+    at_once_ = blocking_.stream && in_one_block();
+    const int64_t sums_size = rows * (at_once_ ? kColumnUnit : round_up(columns, kColumnUnit)), slices = slice_count();
     const int64_t a_size = (blocking_.stream ? rows : blocking_.block_rows) * a_pitch();
     const int64_t b_size = blocking_.group_columns * blocking_.depth;
     const int64_t turned_size = plan_.b_along_k ? blocking_.depth * kStickFloats : 0;
@@ -81,11 +82,22 @@ class Task {
       if (slice > 0)
         for (int64_t i = 0; i < sums_size; ++i) total[i] += part[i];
     }
-    store(total);
+    for (int64_t column = 0; column < columns_ && !at_once_; column += result_stick())
+      store_stick(total + column * rows_, column);
   }
 
  private:
   int64_t slice_count() const { return static_cast<int64_t>(plan_.slices.size()) - 1; }
+  int64_t result_stick() const { return elems_per_stick(plan_.result); }
+  int64_t block_end(int64_t k, int64_t end) const {  // up to which B is read in one go
+    return plan_.b_along_k ? end : std::min(end, (k / plan_.b_block_rows + 1) * plan_.b_block_rows);
+  }
+  // Whether a stick's sums are complete as soon as they are made, and need not wait for others.
+  bool in_one_block() const {
+    const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
+    return slice_count() == 1 && begin < end && block_end(begin, end) == end && end - begin <= blocking_.depth &&
+           result_stick() % stick_ == 0;
+  }
   int64_t a_pitch() const { return blocking_.depth + kPitchPad; }
   // `column` counts from the task's first, in whole panels.
   float* sums_at(int64_t column) const { return sums_ + column * rows_; }
@@ -113,9 +125,7 @@ class Task {
   void add_slice(int64_t begin, int64_t end) {
     if (begin == end) std::fill_n(sums_, rows_ * round_up(columns_, kColumnUnit), 0.0f);
     for (int64_t k = begin; k < end;) {
-      const int64_t block_end = (k / plan_.b_block_rows + 1) * plan_.b_block_rows;
-      const int64_t limit = plan_.b_along_k ? end : std::min(end, block_end),
-                    depth = std::min(limit - k, blocking_.depth);
+      const int64_t limit = block_end(k, end), depth = std::min(limit - k, blocking_.depth);
       if (blocking_.stream)
         stream_depth(k, depth, k == begin, k + depth < limit);
       else
@@ -139,8 +149,11 @@ class Task {
                        .ahead = next ? next : b.first,
                        .columns = std::min(stick_, columns_ - column),
                        .panel = b_,
-                       .sums = sums_at(column),
+                       .sums = sums_at(at_once_ ? column % result_stick() : column),
                        .first = first});
+      const int64_t done = std::min(column + stick_, columns_);
+      if (at_once_ && (done == columns_ || done % result_stick() == 0))
+        store_stick(sums_, (done - 1) / result_stick() * result_stick());
     }
   }
 
@@ -207,15 +220,13 @@ class Task {
                        .ahead_rows = next ? depth : 0});
   }
 
-  void store(const float* sums) const {
+  void store_stick(const float* sums, int64_t column) const {
     const bool narrow = plan_.result == DataFormat::SEN169_FP16;
-    const int64_t stick = elems_per_stick(plan_.result), item = device_itemsize(plan_.result);
-    for (int64_t column = 0; column < columns_; column += stick) {
-      const int64_t offset = plan_.c_stick[static_cast<size_t>((column_ + column) / stick)];
-      const StickStore store = {sums + column * rows_, rows_, bases_.c + offset * item, plan_.c_row.data() + row_,
-                                std::min(stick, columns_ - column)};
-      (narrow ? operand_.store_sen169 : operand_.store_fp32)(store);
-    }
+    const int64_t stick = result_stick();
+    const int64_t offset = plan_.c_stick[static_cast<size_t>((column_ + column) / stick)];
+    const StickStore store = {sums, rows_, bases_.c + offset * device_itemsize(plan_.result), plan_.c_row.data() + row_,
+                              std::min(stick, columns_ - column)};
+    (narrow ? operand_.store_sen169 : operand_.store_fp32)(store);
   }
 
   const Plan& plan_;
@@ -225,6 +236,7 @@ class Task {
   const Bases bases_;
   const int64_t item_, stick_;
   int64_t row_ = 0, rows_ = 0, column_ = 0, columns_ = 0;
+  bool at_once_ = false;
   float *a_ = nullptr, *b_ = nullptr, *sums_ = nullptr;
   std::byte* turned_ = nullptr;  // sticks along n
 };
