@@ -195,6 +195,8 @@ void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
 // A parameter stays the same object when its module moves (`p.data = p.data.to("spyre")`). torch's own rule leaves out
 // PrivateUse1; ours are plain TensorImpls, which may take over each other's storage and metadata.
 bool may_take_over(const at::Tensor& self, const at::Tensor& from) {
+  if (self.device().type() != kSpyre && from.device().type() != kSpyre)  // on their way to or from Meta
+    return self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
   const auto is_plain = [](const at::Tensor& tensor) {
     const at::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     return typeid(impl) == typeid(at::TensorImpl) && tensor.layout() == at::kStrided && !tensor.is_quantized();
@@ -219,5 +221,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", TORCH_FN(Translated<&resize>::call));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(may_take_over));
 }
+
+// Meta goes before PrivateUse1: a model made on meta and given memory on the card keeps its ties as well.
+TORCH_LIBRARY_IMPL(aten, Meta, m) { m.impl("_has_compatible_shallow_copy_type", TORCH_FN(may_take_over)); }
 
 }  // namespace torch_spyre

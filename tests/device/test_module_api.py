@@ -125,6 +125,20 @@ def test_parameters_move_in_place():
         weight.data = torch.eye(4).to_sparse()
 
 
+def test_a_model_made_on_meta_keeps_its_ties():
+    with torch.device("meta"):
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    model.to_empty(device="spyre")
+    assert model[1].weight is model[0].weight and model[0].weight.is_spyre
+    model.load_state_dict({"0.weight": torch.eye(4), "1.weight": torch.eye(4)})
+    assert torch.equal(model(torch.ones(2, 4, device="spyre")).cpu(), torch.ones(2, 4))
+    with torch.device("meta"):
+        other = torch.nn.Linear(4, 4)
+    weight = other.weight
+    assert other.to_empty(device="cpu").weight is not weight  # what does not concern the card stays torch's rule
+
+
 def test_state_dict_and_safetensors(tmp_path):
     from safetensors.torch import load_file, save_file
 
