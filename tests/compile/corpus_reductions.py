@@ -13,6 +13,12 @@ def extremes(x):
     return x.amax(-1), x.amin(0), x.max(), x.min(1), x.max(-1, keepdim=True), torch.aminmax(x, dim=1)
 
 
+def of_nothing(x):
+    none = x[:, :0] * 2
+    norms = torch.linalg.vector_norm(none, 2, 1) + torch.linalg.vector_norm(none, 1, 1)
+    return none.sum(1) + x.sum(1), none.prod(1), none.mean(), none.var(1), torch.std_mean(none, 1), none.any(1), norms
+
+
 def mlp(x, w1, b1, w2):
     return F.linear(F.gelu(F.linear(x, w1, b1)), w2)
 
@@ -51,6 +57,8 @@ GRAPHS = (
     graph("sum_of_mask", lambda x: ((x > 0).sum(-1), (x > 0).any(0), (x > 0).all(1)), half(5, 40)),
     graph("statistics", statistics, half(5, 70)),
     graph("statistics_in_fp32", statistics, single(5, 37)),
+    graph("reductions_of_nothing", of_nothing, half(5, 70)),
+    graph("reductions_of_nothing_in_fp32", of_nothing, single(5, 70)),
     graph("extremes", extremes, half(5, 70)),
     graph("largest_without_their_places", lambda x: (x.max(0).values, x.min(1).indices, x.sort(-1).values), half(5, 70)),
     graph("argmax", lambda x: (x.argmax(-1), x.argmin(0), x.argmax()), half(5, 70)),

@@ -110,6 +110,7 @@ def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
 def _level_after(plan: _Plan, node: Node, earlier: Node) -> int:
     """Bundles of a level run before the nodes left out at that level; a bundle that needs those is one level up."""
     there = earlier.op != "call_function" or earlier.target is constant_on_card or _passes_on(earlier)
+    there = there or (bool(fake_tensors(earlier)) and is_empty(earlier))  # there is nothing to wait for
     left_out = earlier not in plan.taken and not there
     return plan.level[earlier] + (1 if left_out and (node in plan.taken or _passes_on(node)) else 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from openspyre.compiler.ir import Access, Dim, Iota, Op
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
-from openspyre.spec.ops import Fold, Row
+from openspyre.spec.ops import Row
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
 from torch_spyre.ops.plans import CallPlan
 
@@ -31,18 +32,22 @@ def compile_call(call: Call) -> CallPlan | None:
     done = call.plan_without_work()
     if done is not None:
         return done
-    return _Reduction(call, row, x).plan() if x.numel() else _identity(call, row)
+    return _Reduction(call, row, x).plan() if x.numel() else _of_nothing(call, row)
 
 
-def _identity(call: Call, row: Row) -> CallPlan | None:
-    """A fold of nothing is the fold's identity; what is finished or located after that is left to the CPU."""
-    identity = {Fold.SUM: 0, Fold.PROD: 1, Fold.ANY: 0, Fold.ALL: 1}.get(row.fold) if row.finish is None else None
-    if identity is None or row.operands != 1:
+def _of_nothing(call: Call, row: Row) -> CallPlan | None:
+    """What the row says of no elements; where it says nothing, the CPU has the right error."""
+    if row.of_nothing is None:
         return None
     builder = ProgramBuilder(call)
-    target = builder.result()
-    dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(call.outcome.shape))
-    builder.add(Op("identity", "iota", dims, (Iota(identity, (0,) * len(dims)),), (target,)))
+    for number, outcome in enumerate(call.outcomes):
+        dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
+        still = (0,) * len(dims)
+        if isnan(row.of_nothing):  # operands that count are whole numbers: 0 / 0
+            name, operands = "div", (Iota(0, still), Iota(0, still))
+        else:
+            name, operands = "iota", (Iota(int(row.of_nothing), still),)
+        builder.add(Op(f"of_nothing{number}", name, dims, operands, (builder.result(number=number),)))
     return builder.plan()
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from math import nan
+
 from openspyre.spec.ops.expression import Lane, Value, call, select, to_bool, to_float, to_int
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples
 
 
+_OF_NOTHING = {Fold.SUM: 0.0, Fold.PROD: 1.0, Fold.ANY: 0.0, Fold.ALL: 1.0}
+
+
 def _row(name: str, summary: str, fold: Fold, **fields) -> Row:  # type: ignore[no-untyped-def]
+    fields.setdefault("of_nothing", _OF_NOTHING.get(fold))
     fields.setdefault("artifact", name)
     fields.setdefault("inductor", (name,))
     return Row(name=name, kind=Kind.REDUCTION, summary=summary, fold=fold, **fields)
@@ -45,7 +51,7 @@ def _norm(name: str, order: float, summary: str, fold: Fold, **fields) -> Row:  
 def _spread(name: str, correction: int, summary: str, aten: tuple[str, ...], finish) -> Row:  # type: ignore[no-untyped-def]
     """The second operand is the mean along the same dims."""
     return _row(name, summary, Fold.SUM, operands=2, body=_squared_deviation, finish=finish, integers=False, inductor=(),
-                aten=aten, fixed=(("correction", correction),), ulps=2)  # fmt: skip
+                aten=aten, fixed=(("correction", correction),), of_nothing=nan, ulps=2)  # fmt: skip
 
 
 _VARIANCE = ("var.correction", "var.correction_out", "var_mean.correction")
@@ -54,7 +60,7 @@ _DEVIATION = ("std.correction", "std.correction_out", "std_mean.correction")
 REDUCTIONS: tuple[Row, ...] = (
     _row("sum", "sum along dims", Fold.SUM, documented=True, promotion=Promotion.SUM,
          aten=("sum", "sum.dim_IntList", "sum.IntList_out")),
-    _row("mean", "mean along dims", Fold.SUM, documented=True, promotion=Promotion.INT_TO_FLOAT, finish=_mean, integers=False,
+    _row("mean", "mean along dims", Fold.SUM, documented=True, promotion=Promotion.INT_TO_FLOAT, finish=_mean, integers=False, of_nothing=nan,
          aten=("mean", "mean.dim", "mean.out")),
     _row("amax", "largest along dims", Fold.MAX, artifact="max", documented=True, aten=("amax", "amax.out", "max"), inductor=("max",)),
     _row("amin", "smallest along dims", Fold.MIN, artifact="min", documented=True, aten=("amin", "amin.out", "min"), inductor=("min",)),

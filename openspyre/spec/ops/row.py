@@ -92,6 +92,7 @@ class Row:
     finish: Callable[..., Value] | None = (
         None  # from the total, and fp32(1 / folded elements) if it takes two, to the result
     )
+    of_nothing: float | None = None  # a reduction over no elements; None where torch has no answer either
     indexing: Indexing | None = None
     by_element: bool = False  # indexed: one element at a time, all operands in flat buffers
     integers: bool = True  # takes integer dtypes
