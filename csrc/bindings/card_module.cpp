@@ -248,7 +248,12 @@ void bind_card(py::module_& m) {
       .def("stream", &Card::stream, py::arg("id") = kDefaultStream, py::return_value_policy::reference)
       .def("next_stream", &Card::next_stream, py::arg("high_priority") = false)
       .def("synchronize", &Card::synchronize, ReleaseGil())
-      .def("lose", &Card::lose, py::arg("why"), ReleaseGil())
+      .def(
+          "lose",
+          [](Card& card, const std::string& why, std::optional<uint64_t> after) {
+            card.lose(why, after.value_or(Card::kNow));
+          },
+          py::arg("why"), py::arg("after") = py::none(), ReleaseGil())
       .def("reset", &Card::reset, ReleaseGil());
 
   py::class_<Buffer>(m, "Buffer")

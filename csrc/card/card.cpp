@@ -96,9 +96,9 @@ class SoftwareCard final : public Card {
     executors_.wait_all();
   }
 
-  void lose(const std::string& why) override {
+  void lose(const std::string& why, uint64_t after) override {
     refuse_after_fork();
-    executors_.lose(why);
+    after == kNow ? executors_.lose(why) : executors_.lose_after(after, why);
   }
   bool lost() const override { return executors_.lost(); }
   void reset() override {

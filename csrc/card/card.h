@@ -98,8 +98,9 @@ class Card {
   virtual void synchronize() = 0;                       // all streams; reports the first error
 
   // Fault hook: a lost card refuses all work with CardLost until it is reset (memory contents survive, queued work is
-  // dropped).
-  virtual void lose(const std::string& why) = 0;
+  // dropped). It is lost now, or when one task more than `after` is submitted.
+  virtual void lose(const std::string& why, uint64_t after = kNow) = 0;
+  static constexpr uint64_t kNow = UINT64_MAX;
   virtual bool lost() const = 0;
   virtual void reset() = 0;
 

@@ -62,6 +62,8 @@ Entry& Executors::append(StreamQueue& stream) {
 }
 
 Ticket Executors::submit(StreamQueue& stream, const char* name, Task work, bool always) {
+  if (counting_down_.load(std::memory_order_relaxed)) [[unlikely]]
+    count_down();
   std::lock_guard lock(mutex_);
   Entry& entry = append(stream);
   entry.name.assign(name);

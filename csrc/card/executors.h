@@ -29,6 +29,7 @@ class Executors {
   void wait_all_quietly() noexcept;  // ends early if the card is lost; reports nothing
 
   void lose(const std::string& why);
+  void lose_after(uint64_t tasks, const std::string& why);
   void reset();
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   void refuse_if_lost();
@@ -64,6 +65,7 @@ class Executors {
   void wait_until(StreamQueue& stream, Ticket ticket, Lock& lock);
   [[noreturn]] void throw_failure(StreamQueue& stream);
   [[noreturn]] void throw_lost() const;
+  void count_down();  // without the lock
 
   Card& card_;
   const int max_threads_;
@@ -76,6 +78,9 @@ class Executors {
   int threads_ = 0, spinning_ = 0, sleeping_ = 0, wake_tokens_ = 0, busy_ = 0;
   std::atomic<bool> lost_{false}, stopping_{false};
   std::string lost_why_;
+  std::atomic<bool> counting_down_{false};
+  uint64_t tasks_left_ = 0;
+  std::string why_then_;
   uint64_t life_ = 0;  // counts resets: an error from before one is not reported after it
   uint64_t failures_ = 0;
 };

@@ -115,6 +115,22 @@ void Executors::lose(const std::string& why) {
   for (const StreamWaiter& waiter : due) waiter.stream->executors.resume(waiter);
 }
 
+void Executors::lose_after(uint64_t tasks, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  tasks_left_ = tasks;
+  why_then_ = why;
+  counting_down_ = true;
+}
+
+void Executors::count_down() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!counting_down_ || tasks_left_-- > 0) return;
+    counting_down_ = false;
+  }
+  lose(why_then_);
+}
+
 std::vector<StreamWaiter> Executors::drop_queue(StreamQueue& stream, std::vector<Task>& dropped) {
   EntryRing rest;
   for (bool keep = stream.front_in_execution; !stream.queue.empty(); keep = false) {
@@ -136,6 +152,7 @@ std::vector<StreamWaiter> Executors::drop_queue(StreamQueue& stream, std::vector
 void Executors::reset() {
   std::lock_guard lock(mutex_);
   lost_ = false;
+  counting_down_ = false;
 }
 
 void Executors::shut_down() {

@@ -6,7 +6,6 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -121,31 +120,6 @@ class CallReader {
 // --- the launch
 // -----------------------------------------------------------------------------------------------------------
 
-uint32_t encode(const c10::IValue& value, ScalarPlan::Encoding encoding) {
-  const c10::Scalar number = value.isTensor() ? value.toTensor().item() : value.toScalar();
-  switch (encoding) {
-    case ScalarPlan::Encoding::Float:
-      return std::bit_cast<uint32_t>(number.to<float>());
-    case ScalarPlan::Encoding::Sen169: {
-      // On the format's grid; infinities stay what they are inside the card (N2).
-      const float wide = static_cast<float>(number.toDouble());
-      const uint16_t code = openspyre::sen169_from_float(wide);
-      if ((code & 0x7FFF) != 0x7FFF) return std::bit_cast<uint32_t>(openspyre::sen169_to_float(code));
-      return std::bit_cast<uint32_t>(wide != wide ? wide : std::copysign(std::numeric_limits<float>::infinity(), wide));
-    }
-    case ScalarPlan::Encoding::Int: {
-      const int64_t whole = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
-      if (whole != static_cast<int32_t>(whole)) {  // N8
-        openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(whole) +
-                                                               " does not fit the card's int32 (-2147483648 to " +
-                                                               "2147483647); move the tensor with .cpu() to use it");
-      }
-      return static_cast<uint32_t>(static_cast<int32_t>(whole));
-    }
-  }
-  return 0;
-}
-
 void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call, const torch::jit::Stack& stack,
                  size_t arguments, Results& results) {
   const CallPlan& plan = loaded->plan;
@@ -153,7 +127,8 @@ void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call
   if (plan.program == 0) return;  // nothing to compute: an empty result
   c10::SmallVector<uint32_t, 4> scalars;
   for (const ScalarPlan& scalar : plan.scalars) {
-    scalars.push_back(encode(stack[stack.size() - arguments + scalar.argument], scalar.encoding));
+    const c10::IValue& given = stack[stack.size() - arguments + scalar.argument];
+    scalars.push_back(encode(given.isTensor() ? given.toTensor().item() : given.toScalar(), scalar.encoding));
   }
   launch(op.name.c_str(), std::move(loaded), call.tensors, results, scalars, call.device);
 }
@@ -166,6 +141,7 @@ LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::S
     if (LoadedPlanPtr found = op.plans.find(call.key)) return found;
     const uint64_t before = retilings();
     held.unlock();
+    const OperatorAtWork at_work(op.name.c_str());
     auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
     compilations.fetch_add(1, std::memory_order_relaxed);
     held.lock();

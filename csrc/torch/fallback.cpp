@@ -111,8 +111,9 @@ bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& 
 thread_local int fallback_depth = 0;
 // The CPU's operator may get tensors it only writes: what they hold is copied along unread.
 struct FallbackScope {
-  FallbackScope() { ++fallback_depth; }
+  explicit FallbackScope(const std::string& name) : at_work(name.c_str()) { ++fallback_depth; }
   ~FallbackScope() { --fallback_depth; }
+  const OperatorAtWork at_work;
   const openspyre::sanitize::AllowUninitialisedReads unread;
 };
 
@@ -144,7 +145,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     });
   }
   {
-    const FallbackScope scope;
+    const FallbackScope scope(name);
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
   }
 

@@ -94,6 +94,19 @@ Key key_of(const GraphPlans& shared, GivenTensors given, const std::vector<int64
   return key;
 }
 
+c10::SmallVector<uint32_t, 16> scalars_of(const CallPlan& plan, std::span<const c10::Scalar> numbers) {
+  c10::SmallVector<uint32_t, 16> words(plan.constants.begin(), plan.constants.end());
+  for (const ScalarPlan& scalar : plan.scalars) {
+    if (scalar.argument < 0 || static_cast<size_t>(scalar.argument) >= numbers.size()) {
+      openspyre::fail(openspyre::Fault::InvalidArgument,
+                      "a compiled graph reads number " + std::to_string(scalar.argument) +
+                          " of its launch, which has " + std::to_string(numbers.size()));
+    }
+    words.push_back(encode(numbers[scalar.argument], scalar.encoding));
+  }
+  return words;
+}
+
 bool lie_as(const std::vector<int64_t>& shapes, const Key& key, size_t symbols) {
   for (size_t input = 0; input < shapes.size(); ++input) {
     if (key[symbols + 2 * input] != shapes[input]) return false;
@@ -125,7 +138,8 @@ LoadedPlanPtr CompiledGraph::find_or_specialise(GivenTensors given, const std::v
   }
 }
 
-Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::vector<int64_t>& symbols) const {
+Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::vector<int64_t>& symbols,
+                              std::span<const c10::Scalar> numbers) const {
   c10::SmallVector<const at::Tensor*, 16> given;
   for (const at::Tensor& tensor : inputs) given.push_back(&tensor);
   const c10::DeviceIndex device = device_of(given, device_);
@@ -136,7 +150,7 @@ Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::
   make_results(plan, given, device, results);
   if (plan.program) {
     const char* name = loaded->program->program().name.c_str();
-    torch_spyre::launch(name, loaded, given, results, plan.constants, device);
+    torch_spyre::launch(name, loaded, given, results, scalars_of(plan, numbers), device);
     graph_launches.fetch_add(1, std::memory_order_relaxed);
   }
   while (!results.empty() && plan.results[results.size() - 1].argument >= 0) results.pop_back();  // updated inputs

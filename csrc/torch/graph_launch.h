@@ -16,8 +16,10 @@ class CompiledGraph {
   // `key` names what is computed, `text` spells it out; `device` is where a graph without inputs runs.
   CompiledGraph(const std::string& key, std::string text, c10::DeviceIndex device);
 
-  // The tensors the graph makes, written by one launch on the current stream of the inputs' device.
-  Results launch(const std::vector<at::Tensor>& inputs, const std::vector<int64_t>& symbols) const;
+  // The tensors the graph makes, written by one launch on the current stream of the inputs' device. Symbols choose the
+  // program, numbers do not.
+  Results launch(const std::vector<at::Tensor>& inputs, const std::vector<int64_t>& symbols,
+                 std::span<const c10::Scalar> numbers) const;
 
  private:
   LoadedPlanPtr find_or_specialise(GivenTensors given, const std::vector<at::Tensor>& inputs,

@@ -1,5 +1,8 @@
 #include "launch.h"
 
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <memory>
 
 namespace torch_spyre {
@@ -63,6 +66,31 @@ void make_results(const CallPlan& plan, GivenTensors given, c10::DeviceIndex dev
                           ? *given[result.argument]
                           : new_tensor(result.size, result.stride, result.dtype, result.shape, device));
   }
+}
+
+uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
+  switch (encoding) {
+    case ScalarPlan::Encoding::Float:
+      return std::bit_cast<uint32_t>(
+          static_cast<float>(number.toDouble()));  // beyond float32: infinity, as torch has it
+    case ScalarPlan::Encoding::Sen169: {
+      // On the format's grid; infinities stay what they are inside the card (N2).
+      const float wide = static_cast<float>(number.toDouble());
+      const uint16_t code = openspyre::sen169_from_float(wide);
+      if ((code & 0x7FFF) != 0x7FFF) return std::bit_cast<uint32_t>(openspyre::sen169_to_float(code));
+      return std::bit_cast<uint32_t>(wide != wide ? wide : std::copysign(std::numeric_limits<float>::infinity(), wide));
+    }
+    case ScalarPlan::Encoding::Int: {
+      const int64_t whole = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
+      if (whole != static_cast<int32_t>(whole)) {  // N8
+        openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(whole) +
+                                                               " does not fit the card's int32 (-2147483648 to " +
+                                                               "2147483647); move the tensor with .cpu() to use it");
+      }
+      return static_cast<uint32_t>(static_cast<int32_t>(whole));
+    }
+  }
+  return 0;
 }
 
 void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Results& results,

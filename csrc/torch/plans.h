@@ -26,7 +26,7 @@ struct ResultPlan {
 // Where a launch scalar comes from.
 struct ScalarPlan {
   enum class Encoding : uint8_t { Float, Sen169, Int };
-  int argument = 0;  // position in the operator's arguments
+  int argument = 0;  // position in the operator's arguments, or among the numbers of a graph's launch
   Encoding encoding = Encoding::Float;
 };
 
@@ -37,7 +37,7 @@ struct CallPlan {
   std::vector<int> symbols;
   std::vector<int64_t> compiled_offsets;  // host offset each symbol had when it was compiled
   std::vector<ScalarPlan> scalars;
-  std::vector<uint32_t> constants;  // a graph's scalars: encoded already
+  std::vector<uint32_t> constants;  // a graph's own numbers, encoded already; they come before its `scalars`
   std::vector<ResultPlan> results;
   std::vector<int> resize;      // out= tensors that must first be given the size of result r: argument numbers
   std::vector<int> fixed;       // a graph's inputs whose offset the program has built in

@@ -98,17 +98,29 @@ CallPlan specialise_graph(const GraphRequest& request) {
 
 namespace {
 
-py::list launch_from_python(const CompiledGraph& graph, const py::list& inputs, const std::vector<int64_t>& symbols) {
+// A number, or a tensor without dims on the host in its place.
+c10::Scalar number_from(const py::handle& given) {
+  if (PyLong_Check(given.ptr())) return py::cast<int64_t>(given);
+  if (!THPVariable_Check(given.ptr())) return py::cast<double>(given);
+  const at::Tensor& tensor = THPVariable_Unpack(given.ptr());
+  if (!tensor.is_cpu() || tensor.dim() != 0) throw py::type_error("a compiled graph takes numbers from the host");
+  return tensor.item();
+}
+
+py::list launch_from_python(const CompiledGraph& graph, const py::list& inputs, const std::vector<int64_t>& symbols,
+                            const py::sequence& given_numbers) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
   for (const py::handle input : inputs) {
     if (!THPVariable_Check(input.ptr())) throw py::type_error("a compiled graph takes tensors");
     tensors.push_back(THPVariable_Unpack(input.ptr()));
   }
+  c10::SmallVector<c10::Scalar, 4> numbers;
+  for (const py::handle number : given_numbers) numbers.push_back(number_from(number));
   Results results;
   {
     py::gil_scoped_release no_gil;  // memory may have to be waited for
-    results = translated([&] { return graph.launch(tensors, symbols); });
+    results = translated([&] { return graph.launch(tensors, symbols, numbers); });
   }
   py::list made(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -124,7 +136,8 @@ void bind_graphs(py::module_& m) {
       .def(py::init([](const std::string& key, std::string text, int device) {
         return std::make_shared<CompiledGraph>(key, std::move(text), static_cast<c10::DeviceIndex>(device));
       }));
-  m.def("launch_graph", &launch_from_python);
+  m.def("launch_graph", &launch_from_python, py::arg("graph"), py::arg("inputs"), py::arg("symbols"),
+        py::arg("numbers") = py::tuple());
   m.def("graph_counts", [] {
     const GraphCounts counts = graph_counts();
     return py::make_tuple(counts.launches, counts.specialisations, counts.programs);

@@ -15,6 +15,7 @@ namespace {
 constexpr int kMaxCards = 8;
 c10::DeviceIndex default_device = 0;
 std::atomic<bool> warn_of_downcast{true};
+thread_local const char* operator_at_work = nullptr;
 thread_local c10::DeviceIndex thread_device = -1;  // -1: never chosen in this thread
 thread_local std::array<int64_t, kMaxCards> thread_stream{};
 
@@ -101,10 +102,19 @@ bool is_supported(c10::ScalarType type) { return find_dtype(type).has_value(); }
 
 openspyre::DType dtype_of(c10::ScalarType type) {
   if (const auto dtype = find_dtype(type)) return *dtype;
-  fail(Fault::UnsupportedFormat, std::string("Spyre backend does not support dtype ") + c10::toString(type) +
-                                     ": the card holds bool, uint8, int8, int16, int32, int64 (as int32), float16, "
-                                     "bfloat16, float32, float8_e4m3fn and "
-                                     "float8_e5m2fnuz; convert first, for example x.to(torch.float32)");
+  const std::string who = operator_at_work ? std::string(operator_at_work) + ": " : "";
+  fail(Fault::UnsupportedFormat,
+       who + "Spyre backend does not support dtype " + std::string(c10::getDtypeNames(type).first) +
+           ": the card holds bool, uint8, int8, int16, int32, int64 (as int32), float16, bfloat16, float32, "
+           "float8_e4m3fn and float8_e5m2fnuz; convert first, for example x.to(torch.float32), or compute this part on "
+           "the CPU: x.cpu()");
+}
+
+OperatorAtWork::OperatorAtWork(const char* name) : outermost_(operator_at_work == nullptr) {
+  if (outermost_) operator_at_work = name;
+}
+OperatorAtWork::~OperatorAtWork() {
+  if (outermost_) operator_at_work = nullptr;
 }
 
 }  // namespace torch_spyre

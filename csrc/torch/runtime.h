@@ -30,7 +30,19 @@ c10::Stream exchange_stream(c10::Stream stream);
 openspyre::Stream& stream_of(const c10::Stream& stream);
 c10::Stream as_torch(openspyre::Stream& stream);
 
-// The card's view of a torch dtype; raises UnsupportedFormat naming it.
+// The operator that is at work in this thread, for errors to name: the outermost one, which the user called.
+class OperatorAtWork {
+ public:
+  explicit OperatorAtWork(const char* name);  // must outlive this
+  ~OperatorAtWork();
+  OperatorAtWork(const OperatorAtWork&) = delete;
+  OperatorAtWork& operator=(const OperatorAtWork&) = delete;
+
+ private:
+  bool outermost_;
+};
+
+// The card's view of a torch dtype; raises UnsupportedFormat naming it and the operator at work.
 openspyre::DType dtype_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(openspyre::DType dtype);
 bool is_supported(c10::ScalarType type);

@@ -29,6 +29,7 @@ c10::ScalarType checked(std::optional<c10::ScalarType> dtype, std::optional<c10:
 at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
                  std::optional<c10::Device> device, std::optional<bool> pin_memory,
                  std::optional<c10::MemoryFormat> memory_format) {
+  const OperatorAtWork at_work("aten::empty");
   const c10::ScalarType type = checked(dtype, layout, pin_memory);
   const c10::MemoryFormat format = memory_format.value_or(c10::MemoryFormat::Contiguous);
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -51,6 +52,7 @@ at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<c10::ScalarType> dtype,
                          std::optional<c10::Layout> layout, std::optional<c10::Device> device,
                          std::optional<bool> pin_memory) {
+  const OperatorAtWork at_work("aten::empty_strided");
   const c10::ScalarType type = checked(dtype, layout, pin_memory);
   at::native::checkAsStridedArgs<int64_t>(size, stride, 0);
   at::detail::check_size_nonnegative(size);
@@ -88,6 +90,13 @@ at::Tensor view_dtype(const at::Tensor& self, c10::ScalarType type) {
                                        "x.cpu().view(dtype).to('spyre')");
   }
   return other;
+}
+
+// Complex numbers have no format: torch would only say that the operator is missing.
+at::Tensor view_as_complex(const at::Tensor& self) {
+  const OperatorAtWork at_work("aten::view_as_complex");
+  dtype_of(c10::toComplexType(self.scalar_type()));
+  return self;
 }
 
 // --- set_ and resize_ ------------------------------------------------------------------------------------------------
@@ -212,6 +221,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", TORCH_FN(as_strided));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("view.dtype", TORCH_FN(Translated<&view_dtype>::call));
+  m.impl("view_as_complex", TORCH_FN(Translated<&view_as_complex>::call));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));
   m.impl("set_", TORCH_FN(Translated<&set_nothing>::call));

@@ -16,7 +16,8 @@ class InvalidDevice(SpyreError, ValueError):
     """There is no such card, or no such stream on it."""
 
 
-class UnsupportedFormat(SpyreError, TypeError):
+# No TypeError: Python takes one in `x + y` for a hint to try y's operator, and the text would be lost.
+class UnsupportedFormat(SpyreError):
     """An element type, or a conversion between two, that the card does not have."""
 
 

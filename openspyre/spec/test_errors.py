@@ -25,7 +25,6 @@ def test_every_fault_of_the_card_has_its_class() -> None:
     [
         (errors.InvalidArgument, ValueError),
         (errors.InvalidDevice, ValueError),
-        (errors.UnsupportedFormat, TypeError),
         (errors.InvalidLayout, ValueError),
         (errors.ValueOutOfRange, OverflowError),
         (errors.OutOfMemory, MemoryError),

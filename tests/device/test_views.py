@@ -6,6 +6,8 @@ import io
 import pytest
 import torch
 
+from openspyre.spec.errors import UnsupportedFormat
+
 VIEWS = {
     "slice": lambda t: t[1:, 3:],
     "transpose": lambda t: t.t(),
@@ -77,7 +79,7 @@ def test_view_dtype_where_the_bits_agree():
 
 @pytest.mark.parametrize("target", [torch.int16, torch.bfloat16, torch.float32, torch.uint8], ids=str)
 def test_view_dtype_where_they_do_not_names_the_way_over_the_cpu(target):
-    with pytest.raises(TypeError, match=r"x\.cpu\(\)\.view"):
+    with pytest.raises(UnsupportedFormat, match=r"x\.cpu\(\)\.view"):
         torch.ones(64, dtype=torch.float16).to("spyre").view(target)
 
 

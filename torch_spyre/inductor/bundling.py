@@ -21,16 +21,19 @@ from torch_spyre.inductor.foreach import unfold
 from torch_spyre.inductor.fragments import bound, lowered
 from torch_spyre.inductor.fx_reader import (
     ALL_RESULTS,
+    KNOWN_NUMBERS,
     Reader,
     fake_tensors,
     has_no_elements,
     is_empty,
+    is_host_number,
     is_number_of_sizes,
     is_on_card,
     is_view,
     mutates,
     origin_of,
     reads_card_only,
+    stays_on_host,
     storage_of,
     symbolic_numbers,
 )
@@ -43,6 +46,7 @@ from torch_spyre.inductor.splicing import NotImportable, Unread
 from torch_spyre.inductor.views import keep_sources, name_views, separate_inputs
 
 Node = torch.fx.Node
+_FEW = 32  # calls on the host, some microseconds each
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     move_constants(module)
     unfold(graph)
     keep_sources(graph)
+    _keep_from_compiling(graph)
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
     for level in sorted({plan.level[node] for node in plan.taken}):
@@ -111,8 +116,9 @@ def _level_after(plan: _Plan, node: Node, earlier: Node) -> int:
     """Bundles of a level run before the nodes left out at that level; a bundle that needs those is one level up."""
     there = earlier.op != "call_function" or earlier.target is constant_on_card or _passes_on(earlier)
     there = there or (bool(fake_tensors(earlier)) and is_empty(earlier))  # there is nothing to wait for
-    left_out = earlier not in plan.taken and not there
-    return plan.level[earlier] + (1 if left_out and (node in plan.taken or _passes_on(node)) else 0)
+    left_out = earlier not in plan.taken and not there and not stays_on_host(earlier)
+    waits = node in plan.taken or _passes_on(node) or stays_on_host(node)
+    return plan.level[earlier] + (1 if left_out and waits else 0)
 
 
 def _passes_on(node: Node) -> bool:
@@ -138,6 +144,9 @@ def _try(node: Node, report: GraphReport) -> bool:
         node.meta[ALL_RESULTS] = True
         return _try(node, report)
     except NotImportable as reason:
+        if KNOWN_NUMBERS not in node.meta and symbolic_numbers(*node.all_input_nodes):
+            node.meta[KNOWN_NUMBERS] = True
+            return _try(node, report)
         _leave_out(node, report, str(reason))
         return False
     return True
@@ -152,6 +161,14 @@ def _leave_out(node: Node, report: GraphReport, reason: str) -> None:
             )
     _leave_to_eager(node)
     report.left_out(str(node.target), reason, origin_of(node))
+
+
+def _keep_from_compiling(graph: torch.fx.Graph) -> None:
+    """Arithmetic on a few numbers of the host, such as a learning rate's: loops of Inductor's would cost a C++ compiler's seconds."""
+    numbers = [n for n in graph.nodes if n.op == "call_function" and is_host_number(n) and stays_on_host(n)]
+    for node in numbers if len(numbers) <= _FEW else ():
+        if isinstance(node.target, OpOverload) and not is_view(node):
+            _leave_to_eager(node)
 
 
 def _leave_to_eager(node: Node) -> None:
@@ -176,12 +193,11 @@ def _import(node: Node) -> None:
 
 def _hint(node: Node, symbol: str) -> int:
     """A number to try a call with where the graph has a symbol: that of the inputs it is compiled with, if they decide it."""
-    for source in (node, *node.all_input_nodes):
-        for number in symbolic_numbers(source):
-            for known in number.node.expr.free_symbols:
-                hint = number.node.shape_env.size_hint(known, allow_none=True) if str(known) == symbol else None
-                if hint is not None:
-                    return int(hint)
+    for number in symbolic_numbers(node, *node.all_input_nodes):
+        for known in number.node.expr.free_symbols:
+            hint = number.node.shape_env.size_hint(known, allow_none=True) if str(known) == symbol else None
+            if hint is not None:
+                return int(hint)
     return 8
 
 
@@ -196,7 +212,8 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     for node in members:
         for source in node.all_input_nodes:
             for tensor in fake_tensors(source):
-                if storage_of(tensor) not in made and not has_no_elements(tensor):
+                on_card = tensor.device.type == DEVICE_NAME
+                if on_card and storage_of(tensor) not in made and not has_no_elements(tensor):
                     sources.add(_whole(plan.owner[storage_of(tensor)], source))
     updated = {storage_of(fake_tensors(node.args[0])[0]) for node in members if mutates(node)}
     results = [node for node in members if not mutates(node) and _read_outside(node, inside)]
@@ -213,13 +230,14 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         updated=tuple(number for number, node in zip(inputs, sources, strict=True)
                       if storage_of(fake_tensors(node)[0]) in updated),
         outputs=outputs,
+        numbers=len(reader.numbers),
     )  # fmt: skip
     key, kept = keep(imported)
     report.bundle(key, imported)
     with graph.inserting_before(members[-1]):
         symbols = [_symbol(graph, symbol) for symbol in imported.symbols]
         places = [place for place, number in enumerate(inputs) if number in imported.updated]
-        launch = graph.call_function(launch_bundle, (key, list(sources), places, symbols))
+        launch = graph.call_function(launch_bundle, (key, list(sources), places, symbols, reader.numbers))
         launch.meta |= {"val": tuple(fake for _, fake, _ in parts), "spyre_graph": kept}
         plan.launch_of |= dict.fromkeys(members, launch)
         launch.meta["stack_trace"] = members[-1].meta.get("stack_trace")

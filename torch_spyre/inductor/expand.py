@@ -9,15 +9,16 @@ import torch
 
 from openspyre.compiler.ir import Access, Buffer, Program, Role
 from torch_spyre.inductor.fragments import Assembly, bound, lowered
-from torch_spyre.inductor.graph import Graph, Value
+from torch_spyre.inductor.graph import Graph, Number, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A graph as one IR program, its arguments first: inputs, then outputs. `numbers` are the values of its scalars."""
+    """A graph as one IR program, its arguments first: inputs, then outputs. Its scalars are the `constants`, then the launch's `numbers`."""
 
     program: Program
-    numbers: tuple[float, ...]
+    constants: tuple[float, ...]
+    numbers: tuple[Number, ...]
 
 
 def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Expanded:
@@ -28,8 +29,8 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
         wholes.setdefault(value.buffer, value)
     assembly = Assembly()
     for call in graph.calls:
-        fragment, names = lowered(call, values, wholes, symbols, device)
-        assembly.add(fragment, names, call.origin)
+        fragment, names, numbers = lowered(call, values, wholes, symbols, device)
+        assembly.add(fragment, names, numbers, call.origin)
     roles = {graph.values[number].buffer: Role.INPUT for number in graph.inputs}
     roles |= {graph.values[number].buffer: Role.UPDATE for number in graph.updated}
     roles |= {graph.values[number].buffer: Role.OUTPUT for number in graph.outputs}
@@ -37,9 +38,11 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
     arguments = [_buffer(wholes[name], role) for name, role in roles.items()]
     between = [_buffer(whole, Role.TEMP) for name, whole in wholes.items() if name in used and name not in roles]
     own = [buffer for name, buffer in assembly.temporaries.items() if name in used]
-    scalars = tuple(scalar for scalar, _ in assembly.numbers.values())
+    constant = [(scalar, value) for scalar, value in assembly.numbers.values() if not isinstance(value, Number)]
+    brought = [(scalar, value) for scalar, value in assembly.numbers.values() if isinstance(value, Number)]
+    scalars = (*(scalar for scalar, _ in constant), *(scalar for scalar, _ in brought))
     program = Program(graph.name, (*arguments, *between, *own), tuple(assembly.ops), scalars)
-    return Expanded(program, tuple(number for _, number in assembly.numbers.values()))
+    return Expanded(program, tuple(value for _, value in constant), tuple(value for _, value in brought))
 
 
 def _buffer(whole: Value, role: Role) -> Buffer:

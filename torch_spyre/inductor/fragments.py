@@ -9,21 +9,22 @@ from typing import Any
 import torch
 
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
-from torch_spyre.inductor.graph import Argument, Expression, GraphCall, Named, Ref, Value, evaluate
+from torch_spyre.inductor.graph import Argument, Expression, GraphCall, Named, Number, Ref, Value, evaluate
 from torch_spyre.inductor.spellings import SPELLINGS
 from torch_spyre.inductor.splicing import NotImportable, Splicer, Temporary, renamed, temporary_name
-from torch_spyre.inductor.stand_in import StandIn
+from torch_spyre.inductor.stand_in import NumberInPlace, StandIn
 
 _LIMIT = 4096  # calls remembered; a model has some dozens that differ
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A call's ops. Its operands' buffers are called "0", "1", ..., in the order in which the call names them."""
+    """A call's ops. Its operands' buffers are called "0", "1", ..., in the order in which the call names them, and the launch's
+    numbers are counted likewise."""
 
     ops: tuple[Op, ...]
     temporaries: tuple[Temporary, ...]
-    numbers: Mapping[str, tuple[str, float]]  # scalar of the fragment -> dtype, value
+    numbers: Mapping[str, tuple[str, float | Number]]  # scalar of the fragment -> dtype, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,14 @@ def lowered(
     buffers: Mapping[str, Value],
     symbols: Mapping[str, int],
     device: torch.device,
-) -> tuple[Fragment, tuple[str, ...]]:
-    """A call's fragment, and which buffers its numbered ones are; NotImportable if no lowering takes it.
+) -> tuple[Fragment, tuple[str, ...], tuple[int, ...]]:
+    """A call's fragment, which buffers its numbered ones are, and which numbers of the launch; NotImportable if no lowering takes it.
 
     `values` are bound; `buffers` has the value that describes each whole buffer.
     """
     operands: dict[int, int] = {}  # number of a value -> of the operand
-    arguments = tuple(_numbered(argument, operands, symbols) for argument in call.arguments)
+    numbers: dict[int, int] = {}  # place of a launch's number -> in the fragment
+    arguments = tuple(_numbered(argument, operands, numbers, symbols) for argument in call.arguments)
     results = tuple(-1 if number < 0 else operands.setdefault(number, len(operands)) for number in call.results)
     names: dict[str, str] = {}
     for number in operands:
@@ -80,17 +82,21 @@ def lowered(
         found = _known[described] = _lower(described, arguments)
     if isinstance(found, NotImportable):
         raise type(found)(*found.args)
-    return found, tuple(names)
+    return found, tuple(names), tuple(numbers)
 
 
-def _numbered(argument: Argument, operands: dict[int, int], symbols: Mapping[str, int]) -> Argument:
+def _numbered(
+    argument: Argument, operands: dict[int, int], numbers: dict[int, int], symbols: Mapping[str, int]
+) -> Argument:
     match argument:
         case Ref(value=number):
             return Ref(operands.setdefault(number, len(operands)))
         case Expression(text=text):
             return evaluate(text, symbols)
         case tuple():
-            return tuple(_numbered(item, operands, symbols) for item in argument)
+            return tuple(_numbered(item, operands, numbers, symbols) for item in argument)
+        case Number(place=place, dtype=dtype):
+            return Number(numbers.setdefault(place, len(numbers)), dtype)
     return argument
 
 
@@ -125,6 +131,8 @@ def _given(argument: Argument, tensors: list[StandIn]) -> Any:
             return torch.device(name)
         case Named(name=name):
             return getattr(torch, name)
+        case Number(place=place, dtype=dtype):
+            return NumberInPlace(place, getattr(torch, dtype))
         case tuple():
             return [_given(item, tensors) for item in argument]
     return argument
@@ -136,15 +144,15 @@ class Assembly:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.temporaries: dict[str, Buffer] = {}
-        self.numbers: dict[tuple[str, str], tuple[Scalar, float]] = {}
+        self.numbers: dict[tuple[str, str], tuple[Scalar, float | Number]] = {}
 
-    def add(self, fragment: Fragment, names: Sequence[str], origin: str) -> None:
+    def add(self, fragment: Fragment, names: Sequence[str], numbers: Sequence[int], origin: str) -> None:
         base = len(self.ops)
         known = {str(place): name for place, name in enumerate(names)}
         for made in fragment.temporaries:
             name = known[made.name] = temporary_name(made.row, base + made.place, made.buffer.name)
             self.temporaries[name] = replace(made.buffer, name=name)
-        scalars = {name: self._scalar(*number) for name, number in fragment.numbers.items()}
+        scalars = {name: self._scalar(dtype, _of(value, numbers)) for name, (dtype, value) in fragment.numbers.items()}
         for place, op in enumerate(fragment.ops, base):
             self.ops.append(
                 replace(
@@ -156,6 +164,11 @@ class Assembly:
                 )
             )
 
-    def _scalar(self, dtype: str, value: float) -> Scalar:
+    def _scalar(self, dtype: str, value: float | Number) -> Scalar:
         fresh = Scalar(f"c{len(self.numbers)}", dtype), value
         return self.numbers.setdefault((dtype, repr(value)), fresh)[0]
+
+
+def _of(value: float | Number, numbers: Sequence[int]) -> float | Number:
+    """A fragment's number as the launch counts it."""
+    return replace(value, place=numbers[value.place]) if isinstance(value, Number) else value

@@ -8,13 +8,15 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import OpOverload, PythonPrinter
-from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Ref, Value
+from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Number, Ref, Value
 from torch_spyre.inductor.splicing import NotImportable
 from torch_spyre.ops.calls import dtype_name
 
 Node = torch.fx.Node
 ALL_RESULTS = "spyre_all_results"  # in a node's meta: its lowering computes results that nobody reads, too
+KNOWN_NUMBERS = "spyre_known_numbers"  # in a node's meta: its lowering must know the integers it computes with
 _printer = PythonPrinter()
+_CASTS = ("prims.convert_element_type.default", "aten._to_copy.default")
 
 
 def fake_tensors(node: Node) -> list[torch.Tensor]:
@@ -24,10 +26,11 @@ def fake_tensors(node: Node) -> list[torch.Tensor]:
     return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
 
 
-def symbolic_numbers(node: Node) -> list[torch.SymInt]:
-    """Numbers in what a node returns, its tensors' sizes among them, that the launch will know."""
-    sizes = [n for t in fake_tensors(node) for n in (*t.shape, *t.stride(), t.storage_offset())]
-    return [number for number in (node.meta.get("val"), *sizes) if isinstance(number, torch.SymInt)]
+def symbolic_numbers(*nodes: Node) -> list[torch.SymInt]:
+    """Numbers in what nodes return, their tensors' sizes among them, that the launch will know."""
+    sizes = [n for node in nodes for t in fake_tensors(node) for n in (*t.shape, *t.stride(), t.storage_offset())]
+    numbers = [*(node.meta.get("val") for node in nodes), *sizes]
+    return [number for number in numbers if isinstance(number, torch.SymInt)]
 
 
 def storage_of(tensor: torch.Tensor) -> int:
@@ -63,6 +66,28 @@ def reads_card_only(node: Node) -> bool:
     return nothing and bool(read) and all(tensor.device.type == DEVICE_NAME for tensor in read)
 
 
+def stays_on_host(node: Node) -> bool:
+    """Whether a node reads and makes nothing but tensors and numbers of the host."""
+    touched = [*fake_tensors(node), *(tensor for source in node.all_input_nodes for tensor in fake_tensors(source))]
+    return node.op == "call_function" and bool(touched) and all(tensor.device.type == "cpu" for tensor in touched)
+
+
+def is_host_number(node: Node) -> bool:
+    """Whether a node is a tensor without dims on the host: a number to the card."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0
+
+
+def number_before_rounding(node: Node) -> Node:
+    """Where a launch may read a number: it is rounded to float32 there, if the graph does it or not."""
+    while str(node.target) in _CASTS and isinstance(node.args[0], Node) and is_host_number(node.args[0]):
+        kinds = node.args[0].meta["val"].dtype, node.meta["val"].dtype
+        if kinds != (torch.float64, torch.float32):
+            break
+        node = node.args[0]
+    return node
+
+
 def has_no_elements(tensor: torch.Tensor) -> bool:
     return any(isinstance(extent, int) and extent == 0 for extent in tensor.shape)
 
@@ -82,12 +107,17 @@ def origin_of(node: Node) -> str:
     return next((line for line in reversed(lines) if line.startswith("File ")), "")
 
 
+def _takes_numbers(argument: Any) -> bool:
+    return str(argument.type) in ("Tensor", "Optional[Tensor]", "number", "Optional[number]")
+
+
 class Reader:
     """Describes nodes as values and calls; `values` is shared by all calls of one bundle."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.symbols: set[str] = set()
+        self.numbers: list[Node] = []
         self._numbers: dict[Value, int] = {}
         self._buffers: dict[int, str] = {}
         self._starts: dict[int, Any] = {}  # torch may describe a tensor that a call makes with the offset of its source
@@ -129,7 +159,12 @@ class Reader:
         given = dict(node.kwargs)
         for argument, value in zip(schema.arguments, node.args):  # noqa: B905 (defaults follow)
             given[argument.name] = value
-        arguments = tuple(self.argument(given.get(a.name, a.default_value)) for a in schema.arguments)
+        arguments = tuple(
+            (self._computed_with if _takes_numbers(a) and KNOWN_NUMBERS not in node.meta else self.argument)(
+                given.get(a.name, a.default_value)
+            )
+            for a in schema.arguments
+        )
         return GraphCall(str(node.target), arguments, self._results(node), origin_of(node))
 
     def _results(self, node: Node) -> tuple[int, ...]:
@@ -144,6 +179,11 @@ class Reader:
             else -1
             for place, tensor in enumerate(value)
         )
+
+    def _computed_with(self, given: Any) -> Argument:
+        """An integer that is an operand, as `pos` in `x * pos`, is brought by the launch: other values need no other program."""
+        whole = isinstance(given, Node) and isinstance(given.meta.get("val"), torch.SymInt)
+        return self._brought(given, "int64") if whole else self.argument(given)
 
     def argument(self, given: Any) -> Argument:
         match given:
@@ -163,13 +203,22 @@ class Reader:
 
     def _from_node(self, node: Node) -> Argument:
         value = node.meta.get("val")
+        if is_host_number(node) and not value.dtype.is_complex:
+            return self._brought(number_before_rounding(node), dtype_name(value.dtype))
         if isinstance(value, torch.Tensor):
             if value.device.type != DEVICE_NAME:
                 raise NotImportable(f"it reads a tensor on {value.device}")
             return Ref(self.value(value, node.name))
         if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
             return self._number(value)
+        if isinstance(value, (float, torch.SymFloat)):
+            return self._brought(node, "float64")
         raise NotImportable(f"it reads a {type(value).__name__} that only the launch knows")
+
+    def _brought(self, node: Node, dtype: str) -> Number:
+        if node not in self.numbers:
+            self.numbers.append(node)
+        return Number(self.numbers.index(node), dtype)
 
     def _number(self, value: Any) -> Argument:
         extent = self.extent(value)

@@ -52,7 +52,15 @@ class Named:
     name: str
 
 
-Argument = Ref | Expression | Named | None | bool | int | float | str | tuple["Argument", ...]
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An argument that each launch brings anew, at this place among its numbers; it chooses no program."""
+
+    place: int
+    dtype: str
+
+
+Argument = Ref | Expression | Named | Number | None | bool | int | float | str | tuple["Argument", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,10 @@ class GraphCall:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Graph:
-    """What one launch computes. `inputs` and `outputs` are value numbers; `updated` are the inputs written in place."""
+    """What one launch computes. `inputs` and `outputs` are value numbers; `updated` are the inputs written in place.
+
+    `numbers` says how many numbers a launch brings.
+    """
 
     name: str
     symbols: tuple[str, ...]
@@ -76,6 +87,7 @@ class Graph:
     inputs: tuple[int, ...]
     updated: tuple[int, ...]
     outputs: tuple[int, ...]
+    numbers: int = 0
 
 
 def key_of(graph: Graph) -> str:
@@ -156,6 +168,7 @@ def to_text(graph: Graph) -> str:
     lines = [
         f'{{"name": {json.dumps(graph.name)}, "symbols": {json.dumps(list(graph.symbols))},',
         f'"inputs": {list(graph.inputs)}, "updated": {list(graph.updated)}, "outputs": {list(graph.outputs)},',
+        f'"numbers": {graph.numbers},',
         '"values": [\n' + ",\n".join(map(json.dumps, values)) + "],",
         '"calls": [\n' + ",\n".join(map(json.dumps, calls)) + "]}",
     ]
@@ -175,6 +188,7 @@ def from_text(text: str) -> Graph:
         inputs=tuple(data["inputs"]),
         updated=tuple(data["updated"]),
         outputs=tuple(data["outputs"]),
+        numbers=data["numbers"],
     )
 
 
@@ -186,6 +200,8 @@ def _plain(argument: Argument) -> Any:
             return {"expression": text}
         case Named(kind=kind, name=name):
             return {"kind": kind, "name": name}
+        case Number(place=place, dtype=dtype):
+            return {"number": place, "dtype": dtype}
         case tuple():
             return [_plain(item) for item in argument]
         case float():
@@ -201,6 +217,8 @@ def _argument(plain: Any) -> Argument:
             return Expression(text)
         case {"kind": str(kind), "name": str(name)}:
             return Named(kind, name)
+        case {"number": int(place), "dtype": str(dtype)}:
+            return Number(place, dtype)
         case {"float": str(text)}:
             return float.fromhex(text)
         case list():

@@ -23,13 +23,23 @@ from torch_spyre.inductor.report import report_of
 
 
 class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
-    """One launch: tensors and symbols in, the tensors it makes out; inputs it updates are written in place."""
+    """One launch: tensors, symbols and numbers in, the tensors it makes out; inputs it updates are written in place.
+
+    A number is an expression, or a tensor of the host, which then is an input after those of the card.
+    """
 
     def __init__(
-        self, key: str, inputs: list[Any], updated: list[int], symbols: list[Any], device: torch.device
+        self,
+        key: str,
+        inputs: list[Any],
+        updated: list[int],
+        symbols: list[Any],
+        numbers: list[Any],
+        device: torch.device,
     ) -> None:
-        super().__init__(None, ir.MultiOutputLayout(device=device), inputs)
-        self.key, self.symbols = key, symbols
+        on_host = [number for number in numbers if isinstance(number, ir.IRNode)]
+        super().__init__(None, ir.MultiOutputLayout(device=device), [*inputs, *on_host])
+        self.key, self.symbols, self.numbers, self.on_card = key, symbols, numbers, len(inputs)
         self.name = V.graph.register_buffer(self)
         V.graph.register_operation(self)
         self.mutation_outputs = [
@@ -47,18 +57,27 @@ class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
 
     def get_free_symbol_uses(self, unbacked_only: bool = False) -> Any:
         found = super().get_free_symbol_uses(unbacked_only)
-        for symbol in self.symbols:
+        for symbol in (*self.symbols, *(number for number in self.numbers if not isinstance(number, ir.IRNode))):
             found |= ir.get_free_symbols(symbol, unbacked_only)
         return found
 
     def codegen(self, wrapper: Any) -> None:
         graph = spyre_wrapper(wrapper).graph_variable(self.key, self.layout.device.index or 0)
-        inputs = ", ".join(buffer.codegen_reference() for buffer in self.inputs)
-        symbols = ", ".join(V.graph.wrapper_code.codegen_python_sizevar(symbol) for symbol in self.symbols)
-        wrapper.writeline(f"{self.get_name()} = spyre_launch({graph}, [{inputs}], [{symbols}])")
+        inputs = ", ".join(buffer.codegen_reference() for buffer in self.inputs[: self.on_card])
+        on_host = iter(self.inputs[self.on_card :])
+        numbers = ", ".join(
+            next(on_host).codegen_reference() if isinstance(number, ir.IRNode) else _text(number)
+            for number in self.numbers
+        )
+        given = f"[{inputs}], [{', '.join(map(_text, self.symbols))}]" + (f", [{numbers}]" if numbers else "")
+        wrapper.writeline(f"{self.get_name()} = spyre_launch({graph}, {given})")
 
 
-def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list[Any]) -> list[Any]:
+def _text(expression: Any) -> str:
+    return str(V.graph.wrapper_code.codegen_python_sizevar(expression))
+
+
+def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list[Any], numbers: list[Any]) -> list[Any]:
     """The lowering of a bundle's node: an extern kernel and a box per tensor it makes."""
     if any(isinstance(value, torch.Tensor) for value in inputs):
         return _described(key, inputs, symbols)
@@ -66,7 +85,8 @@ def launch_bundle(key: str, inputs: list[Any], updated: list[int], symbols: list
     realized = [ir.ExternKernel.realize_input(box) for box in inputs]
     device = realized[0].get_device() if realized else tensors[0].device
     wanted = [symbol if isinstance(symbol, int) else _expression(symbol) for symbol in symbols]
-    kernel = BundleKernel(key, realized, updated, wanted, device)
+    brought = [ir.ExternKernel.realize_input(n) if isinstance(n, ir.IRNode) else _expression(n) for n in numbers]
+    kernel = BundleKernel(key, realized, updated, wanted, brought, device)
     return [
         ir.TensorBox.create(
             ir.MultiOutput(_layout(tensor), kernel, [(list, place)], skip_size_stride_alignment_checks=True)
@@ -96,7 +116,7 @@ has_side_effect(launch_bundle)
 
 
 def _expression(symbol: Any) -> Any:
-    return symbol.node.expr if isinstance(symbol, torch.SymInt) else symbol
+    return symbol.node.expr if isinstance(symbol, (torch.SymInt, torch.SymFloat)) else symbol
 
 
 def _layout(tensor: torch.Tensor) -> Any:

@@ -7,7 +7,7 @@ import torch
 from torch_spyre import _torch
 
 open_graph = _torch.CompiledGraph  # (key, text, device of a graph without inputs)
-launch = _torch.launch_graph  # (graph, inputs, symbols): the tensors the graph makes, on the current stream
+launch = _torch.launch_graph  # (graph, inputs, symbols, numbers=()): the tensors the graph makes, on the current stream
 
 
 def counts() -> dict[str, int]:

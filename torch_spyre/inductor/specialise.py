@@ -32,6 +32,7 @@ from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.inductor.watching import Watch, debugging
+from torch_spyre.ops.calls import encoding_of
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, planned_machine
 
@@ -157,6 +158,7 @@ def compile_graph(
         name: -1 - place for place, name in enumerate(made)
     }
     accesses = accesses_of(program)
+    brought = program.scalars[len(expanded.constants) :]
     return Specialised(
         program=compiled,
         symbols=tuple(places[name] for name in (compiled.symbols if compiled is not None else ())),
@@ -165,7 +167,10 @@ def compile_graph(
             for name in (compiled.symbols if compiled is not None else ())
         ),
         results=(*results, *updated),
-        constants=tuple(_word(value, s.dtype) for value, s in zip(expanded.numbers, program.scalars, strict=True)),
+        constants=tuple(_word(value, s.dtype) for value, s in zip(expanded.constants, program.scalars)),  # noqa: B905
+        numbers=tuple(
+            (number.place, encoding_of(s.dtype)) for number, s in zip(expanded.numbers, brought, strict=True)
+        ),
         fixed=tuple(
             place
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))

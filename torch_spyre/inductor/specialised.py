@@ -32,6 +32,7 @@ class Specialised:
     offsets: tuple[int, ...]
     results: tuple[ResultPlan, ...]
     constants: tuple[int, ...]
+    numbers: tuple[tuple[int, str], ...]
     fixed: tuple[int, ...]
     wishes: tuple[Wish, ...] = ()
     found: bool = False
@@ -42,7 +43,7 @@ class Specialised:
             programs.load(self.program).number if self.program is not None else 0,
             self.symbols,
             self.offsets,
-            (),
+            self.numbers,
             self.results,
             pool_bytes=self.program.pool_bytes if self.program is not None else 0,
             constants=self.constants,
@@ -59,6 +60,7 @@ def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
         "offsets": plan.offsets,
         "results": [_result_fields(result) for result in plan.results],
         "constants": plan.constants,
+        "numbers": plan.numbers,
         "fixed": plan.fixed,
         "wishes": [[place, _layout_fields(layout)] for place, layout in plan.wishes],
     }
@@ -76,6 +78,7 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple(map(int, head["offsets"])),
             tuple(_result(fields) for fields in head["results"]),
             tuple(map(int, head["constants"])),
+            tuple((int(place), str(encoding)) for place, encoding in head["numbers"]),
             tuple(map(int, head["fixed"])),
             tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
             found=True,

@@ -132,6 +132,7 @@ SPELLINGS: dict[str, Spelling] = {
     "aten.bitwise_xor.Scalar": _by_tensor("aten.bitwise_xor.Tensor"),
     "aten.linspace.default": lambda splicer, given, out: splicer.run("aten.linspace.out", [*given[:3], out], [out]),
     "prims.convert_element_type.default": _copied,
+    "prims.device_put.default": _copied,
     "aten._to_copy.default": _copied,
     "aten.clone.default": _copied,
     "aten.contiguous.default": _copied,

@@ -5,7 +5,7 @@ So a compiled graph computes with the same rows in the same order as eager does,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,14 +15,11 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Role, Scalar
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import Kind
-from torch_spyre.inductor.stand_in import StandIn
+from torch_spyre.inductor.graph import Number
+from torch_spyre.inductor.stand_in import NotImportable, NumberInPlace, StandIn
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
 from torch_spyre.ops.plans import CallPlan
-
-
-class NotImportable(Exception):
-    """A call that no lowering takes; it stays outside the bundle and the reason goes into the report."""
 
 
 class Unread(NotImportable):
@@ -43,6 +40,12 @@ class SplicedCall(Call):
     @outcomes.setter
     def outcomes(self, chosen: tuple[torch.Tensor, ...]) -> None:
         """The graph has fixed them: its other calls rely on these strides."""
+
+    def with_stand_ins(self, stand_in: Callable[[Any], Any]) -> Any:
+        """A number that only the launch knows is any number here."""
+        pairs = zip(self.binding.arguments, self.values, strict=True)
+        numbers = {id(v): _any_number(v.dtype) for a, v in pairs if a.is_scalar and isinstance(v, NumberInPlace)}
+        return super().with_stand_ins(lambda value: numbers[id(value)] if id(value) in numbers else stand_in(value))
 
     def facts(self, tensor: torch.Tensor) -> BufferFacts:
         buffer = self.splicer.buffers[tensor.buffer]  # type: ignore[attr-defined]
@@ -80,7 +83,7 @@ class Splicer:
         self.buffers = buffers
         self.temporaries: list[Temporary] = []
         self.ops: list[Op] = []
-        self.scalars: dict[tuple[str, str], tuple[Scalar, float]] = {}  # by dtype and text: -0.0 equals 0.0
+        self.scalars: dict[tuple[str, str], tuple[Scalar, float | Number]] = {}  # by dtype and text: -0.0 equals 0.0
 
     # --- what spellings are made of -----------------------------------------------------------------------------------
 
@@ -108,6 +111,9 @@ class Splicer:
 
     def move(self, source: torch.Tensor, target: StandIn) -> None:
         """Elements of a view (broadcast as torch does) to another, converted if need be."""
+        if isinstance(source, NumberInPlace):
+            self.run("aten.fill_.Tensor", [target, source], [target])
+            return
         source = source.expand(target.shape)
         _check_formats("a copy", [target, source])
         if target.numel() == 0:
@@ -147,9 +153,19 @@ class Splicer:
     def _constant(self, operand: Scalar, value: Any) -> Scalar:
         if isinstance(value, StandIn):
             raise NotImportable("a number that only the launch knows")
-        number = float(value) if operand.dtype != "int32" else int(value)
+        number: float | Number
+        if isinstance(value, NumberInPlace):
+            if operand.dtype == "int32" and value.dtype.is_floating_point:
+                raise NotImportable("a number that only the launch knows, and that would be cut to an integer")
+            number = Number(value.place, dtype_name(value.dtype))
+        else:
+            number = float(value) if operand.dtype != "int32" else int(value)
         fresh = Scalar(f"c{len(self.scalars)}", operand.dtype), number
         return self.scalars.setdefault((operand.dtype, repr(number)), fresh)[0]
+
+
+def _any_number(dtype: torch.dtype) -> float | int:
+    return 1.0 if dtype.is_floating_point else dtype is torch.bool or 1
 
 
 def renamed(operand: Operand, names: Mapping[str, str], scalars: Mapping[str, Scalar]) -> Operand:

@@ -1,6 +1,7 @@
 """A tensor that is only its description: size, strides, offset, dtype, device and the name of its buffer.
 
-Eager's lowerings ask tensors nothing more, so they serve graphs as well. Views of a stand-in are stand-ins.
+Eager's lowerings ask tensors nothing more, so they serve graphs as well. Views of a stand-in are stand-ins. Numbers that each
+launch brings anew are tensors without dims on the host, as eager has them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,26 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.border import make_wrapper_subclass, tree_map_only
+
+
+class NotImportable(Exception):
+    """A call that no lowering takes; it stays outside the bundle and the reason goes into the report."""
+
+
+class NumberInPlace(torch.Tensor):
+    """A number of a launch, whose value nobody knows when the program is made; `place` is among the launch's numbers."""
+
+    place: int
+
+    @staticmethod
+    def __new__(cls, place: int, dtype: torch.dtype) -> NumberInPlace:
+        made: NumberInPlace = make_wrapper_subclass(cls, (), dtype=dtype, device=torch.device("cpu"))
+        made.place = place
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImportable(f"the program would depend on a number that only the launch knows ({func})")
 
 
 class StandIn(torch.Tensor):

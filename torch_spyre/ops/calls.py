@@ -63,6 +63,11 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def encoding_of(dtype: str) -> str:
+    """How the launch writes a number for an operand of this dtype (ScalarPlan in csrc/torch/plans.h)."""
+    return {"int32": "int", "float32": "float"}.get(dtype, "sen169")
+
+
 class Call:
     """The arguments of one call, and what torch says its result is (shape errors are torch's own)."""
 
@@ -175,7 +180,7 @@ class ProgramBuilder:
     def scalar(self, argument: int, dtype: str) -> Scalar:
         """A number of the call, supplied at every launch."""
         operand = Scalar(f"scalar{len(self.scalars)}", dtype)
-        self.scalars.append((argument, {"int32": "int", "float32": "float"}.get(dtype, "sen169")))
+        self.scalars.append((argument, encoding_of(dtype)))
         self.scalar_operands.append(operand)
         return operand
 

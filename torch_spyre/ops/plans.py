@@ -24,7 +24,7 @@ class ResultPlan:
 class CallPlan:
     """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding).
 
-    A graph's scalars are `constants`, encoded already; `fixed` are its inputs whose offset the program has built in, `shapes`
+    A graph's own numbers are `constants`, encoded already, before its `scalars`, which count the launch's numbers; `fixed` are its inputs whose offset the program has built in, `shapes`
     the ids of the buffers' shapes it was specialised for.
     """
 

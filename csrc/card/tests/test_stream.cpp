@@ -332,6 +332,32 @@ TEST(a_lost_card_refuses_work_drops_its_queue_and_ends_waits) {
   c.free(block);
 }
 
+TEST(a_card_is_lost_when_a_task_is_submitted_and_the_task_is_gone) {
+  Card& c = card(0);
+  const auto owned = std::make_shared<int>(0);
+  const auto work = [owned] { ++*owned; };
+  c.lose("it will be pulled out", 2);
+  c.stream(0).submit("first", work);
+  c.stream(0).submit("second", work);
+  c.synchronize();
+  CHECK_EQ(*owned, 2);
+  CHECK(!c.lost());
+  const Ticket before = c.stream(0).submitted();
+  CHECK_THROWS_SAYING(CardLost, "pulled out", c.stream(0).submit("third", work));
+  CHECK(c.lost());
+  CHECK_EQ(c.stream(0).submitted(), before);
+  CHECK_EQ(owned.use_count(), 2);  // `owned` and `work`: nothing is kept of the third
+  c.reset();
+  c.stream(0).submit("works again", work);
+  c.synchronize();
+  CHECK_EQ(*owned, 3);
+  c.lose("not after a reset", 0);
+  c.reset();
+  c.stream(0).submit("works", work);
+  c.synchronize();
+  CHECK_EQ(*owned, 4);
+}
+
 #if defined(__x86_64__)
 TEST(tasks_see_the_cards_floating_point_state_wherever_they_run) {
   Card& c = card(0);

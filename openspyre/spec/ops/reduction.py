@@ -7,7 +7,6 @@ from math import nan
 from openspyre.spec.ops.expression import Lane, Value, call, select, to_bool, to_float, to_int
 from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples
 
-
 _OF_NOTHING = {Fold.SUM: 0.0, Fold.PROD: 1.0, Fold.ANY: 0.0, Fold.ALL: 1.0}
 
 
