@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torch_spyre.torch_seams import SEAMS, resolve
+from torch_spyre.torch_seams import SEAMS, original_of, resolve
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while Inductor loads
@@ -12,7 +12,7 @@ def test_a_seam_is_pinned(seam):
     found = resolve(seam.symbol)
     assert found is not None and seam.why and seam.remove_when and torch.__version__.startswith(seam.since)
     if seam.replaced:
-        assert getattr(found, "_torch_spyre_seam", False) and callable(found.__wrapped__)
+        assert callable(original_of(found))
 
 
 def test_no_symbol_stands_twice():

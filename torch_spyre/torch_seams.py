@@ -57,6 +57,16 @@ SEAMS: tuple[Seam, ...] = (
         "has a kernel of ours: Parameters move to the card and back in place, with their ties, hooks and weak references",
         "TensorImpl::has_compatible_shallow_copy_type counts PrivateUse1 as dense",
     ),
+    Seam(
+        "torch._C._dynamo.eval_frame.set_eval_frame",
+        "Dynamo does not watch while the C++ half calls our compiler",
+        "Dynamo leaves out device libraries",
+    ),
+    Seam(
+        "torch._C._dynamo.eval_frame.set_code_exec_strategy",
+        "Dynamo does not compile our wrappers as frames",
+        "as above",
+    ),
     Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
     Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
     Seam(
@@ -200,6 +210,8 @@ SEAMS: tuple[Seam, ...] = (
 )
 
 register_device_module = torch._register_device_module
+_native: dict[Any, Any] = {}  # what stands in C for a symbol of torch, and the symbol
+
 has_torch_function = torch.overrides.has_torch_function_unary
 
 
@@ -235,7 +247,22 @@ def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..
         return
     wrapper = functools.wraps(original)(make(original))
     wrapper._torch_spyre_seam = True  # type: ignore[attr-defined]
+    _hide_from_dynamo(wrapper)
     setattr(owner, name, wrapper)
+
+
+def _hide_from_dynamo(wrapper: Callable[..., Any]) -> None:
+    """It does not compile a wrapper that runs as a frame of its own; in a graph it still looks into it."""
+    frames = torch._C._dynamo.eval_frame
+    strategy = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+    frames.set_code_exec_strategy(wrapper.__code__, strategy)
+
+
+def original_of(replaced: Any) -> Any:
+    """What torch had in this place; None if it is not ours."""
+    if replaced in _native:
+        return _native[replaced]
+    return replaced.__wrapped__ if getattr(replaced, "_torch_spyre_seam", False) else None
 
 
 def install() -> None:
@@ -243,7 +270,6 @@ def install() -> None:
     import torch.utils.dlpack
 
     wrap(torch.nn.Module, "_apply", _place_weights)
-    wrap(torch.Tensor, "to", _to_with_layout)
     wrap(torch._tensor_str, "_tensor_str", _print_from_host)
     wrap(torch.Tensor, "share_memory_", _refuse_sharing)
     for owner, name in (
@@ -253,6 +279,7 @@ def install() -> None:
         (torch, "to_dlpack"),
     ):
         wrap(owner, name, _refuse_dlpack)
+    _install_to()
     _install_empty()
     after_import("torch._inductor.compile_fx", lambda: _wrap_decompositions(sys.modules["torch._inductor.compile_fx"]))
 
@@ -333,18 +360,23 @@ def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:
     return _apply
 
 
-def _to_with_layout(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        if not kwargs:  # torch parses a call without keywords much faster than one with none in a dict
-            return original(self, *args)
-        if "device_layout" not in kwargs:
-            return original(self, *args, **kwargs)
+def _install_to() -> None:
+    from torch_spyre import _torch
+
+    original = torch.Tensor.to
+    if original in _native:
+        return
+
+    def to(self: torch.Tensor, *args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
         from torch_spyre.device.layouts import to_with_layout
 
-        layout = kwargs.pop("device_layout")
-        return original(self, *args, **kwargs) if layout is None else to_with_layout(self, layout, *args, **kwargs)
+        if device_layout is None:
+            return original(self, *args, **kwargs)
+        return to_with_layout(self, device_layout, *args, **kwargs)
 
-    return to
+    ours = _torch.tensor_to(original, to)
+    _native[ours] = original
+    torch.Tensor.to = ours  # type: ignore[method-assign]
 
 
 def _install_empty() -> None:
@@ -354,7 +386,7 @@ def _install_empty() -> None:
 
     @functools.wraps(original)
     def empty(*args: Any, **kwargs: Any) -> torch.Tensor:
-        if not kwargs:  # as in `to` above
+        if not kwargs:  # torch parses a call without keywords much faster than one with none in a dict
             return original(*args)
         if "device_layout" not in kwargs:
             return original(*args, **kwargs)
@@ -364,6 +396,7 @@ def _install_empty() -> None:
         return original(*args, **kwargs) if layout is None else empty_with_layout(*args, device_layout=layout, **kwargs)
 
     empty._torch_spyre_seam = True  # type: ignore[attr-defined]
+    _hide_from_dynamo(empty)
     torch.empty = empty
 
     # The set of constructors that obey `with torch.device` is built from torch's attributes and cached: both must be in it.

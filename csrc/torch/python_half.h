@@ -15,10 +15,28 @@ struct [[gnu::visibility("hidden")]] PythonHalf {  // as pybind11 wants its obje
 };
 PythonHalf& python();
 
+// Dynamo, where it watches the calling thread, would trace our own compiler as if it were the user's code.
+class [[gnu::visibility("hidden")]] Unwatched {
+ public:
+  Unwatched() : before_(watch()(pybind11::none())) {}
+  ~Unwatched() { Py_XDECREF(PyObject_CallOneArg(watch().ptr(), before_.ptr())); }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+ private:
+  static const pybind11::object& watch() {
+    static const auto* function = new pybind11::object(
+        pybind11::module_::import("torch").attr("_C").attr("_dynamo").attr("eval_frame").attr("set_eval_frame"));
+    return *function;
+  }
+  pybind11::object before_;
+};
+
 // Errors of Python pass through C++ as what they are.
 template <typename Body>
 decltype(auto) with_python_errors(Body&& body) {
   try {
+    const Unwatched unwatched;
     return std::forward<Body>(body)();
   } catch (pybind11::error_already_set& error) {
     error.restore();
