@@ -30,18 +30,19 @@ _LOWERINGS: dict[Kind, Lowering] = {
 def compile_bundle(bundle: Bundle, *, fuse: bool = True) -> Program:
     """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them."""
     templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
-
-    def bind(symbols: Symbols) -> tuple[Step, ...]:
-        return tuple(symbols.bind(templates[execution.description], execution) for execution in bundle.executions)
-
-    found = fused(bundle, bind) if fuse else None
+    found = fused(bundle, templates) if fuse else None
     return Program(
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
         scalars=tuple(scalar.name for scalar in bundle.scalars),
-        steps=bind(Symbols.of(bundle)) if found is None else found.steps,
+        steps=_bound(bundle, templates) if found is None else found.steps,
         pool_bytes=bundle.pool_bytes if found is None else found.pool_bytes,
     )
+
+
+def _bound(bundle: Bundle, templates: list[Step]) -> tuple[Step, ...]:
+    symbols = Symbols.of(bundle)
+    return tuple(symbols.bind(templates[execution.description], execution) for execution in bundle.executions)
 
 
 @lru_cache(maxsize=1024)

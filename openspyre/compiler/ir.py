@@ -53,6 +53,10 @@ class Access:
     strides: tuple[int, ...]
     dtype: str
 
+    def on(self, buffer: str) -> Access:
+        """The same elements of another buffer."""
+        return Access(buffer, self.offset, self.strides, self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:

@@ -6,11 +6,12 @@ Per op, one dim runs along the lanes. Operands that vary along it must be vector
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Op
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
+from openspyre.compiler.structure import per_structure
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, require_supported
 from openspyre.spec.ops import TABLE, Indexing, Kind
@@ -112,15 +113,21 @@ def _format(access: Access, buffer: Buffer) -> tuple[object, ...]:
     return access.dtype, buffer.dtype, None if buffer.layout is None else buffer.layout.device_dtype
 
 
-def misfits(op: Op, buffers: Buffers) -> Iterator[Access]:
+def misfits(op: Op, buffers: Buffers) -> list[Access]:
     """The accesses of an op that need a relayout."""
+    accesses = op.accesses
+    return [accesses[place] for place in misfit_places(op, buffers)]
+
+
+@per_structure
+def misfit_places(op: Op, buffers: Buffers) -> tuple[int, ...]:
+    """Which of an op's accesses, inputs first, need a relayout."""
+    accesses = op.accesses
     if TABLE[op.row].by_view:
-        if TABLE[op.row].kind is Kind.MOVEMENT and not moves_whole_sticks(op, buffers):
-            yield op.outputs[0]
-        return
-    for access, lane in zip(op.accesses, lanes_of(op, buffers), strict=True):
-        if not fits(op, access, lane, buffers):
-            yield access
+        moved = TABLE[op.row].kind is Kind.MOVEMENT and not moves_whole_sticks(op, buffers)
+        return (len(accesses) - len(op.outputs),) if moved else ()
+    lanes = lanes_of(op, buffers)
+    return tuple(k for k, access in enumerate(accesses) if not fits(op, access, lanes[k], buffers))
 
 
 def reason_of(op: Op, access: Access, buffers: Buffers) -> str:
@@ -147,6 +154,7 @@ def moved_bytes(op: Op, access: Access) -> int:
 _TURNED_PART = 8
 
 
+@per_structure
 def layout_cost(op: Op, buffers: Buffers) -> int:
     """What the relayouts an op needs would move, in bytes, and what it costs it to turn an operand itself."""
     aside = turned(op, buffers)

@@ -51,7 +51,7 @@ def stick_access(access: Access, dims: Sequence[Dim], buffer: Buffer) -> StickAc
     """The access in device terms, or why it is none."""
     if buffer.layout is None:
         raise ValueError(f"buffer {buffer.name!r} has no layout yet")
-    sizes = tuple(dim.size for dim in dims)
+    sizes = tuple([dim.size for dim in dims])
     return _stick_access(access.offset, access.strides, sizes, buffer.size, buffer.stride, buffer.layout)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from openspyre.artifact.model import Bundle, Role
-from openspyre.backend.fusion.driver import Fusion
+from openspyre.artifact.model import Bundle, Execution, Role
+from openspyre.backend.fusion.driver import Fusion, settled
+from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.memory import Memory
 from openspyre.backend.fusion.places import placed
 from openspyre.backend.operands import Symbols
@@ -22,19 +23,41 @@ class Fused:
     steps_before: int
 
 
-def fused(bundle: Bundle, bind: Callable[[Symbols], tuple[Step, ...]]) -> Fused | None:
-    """Fuses what `bind` makes of symbols, each temp being one of its own. None: there is nothing to gain."""
+def fused(bundle: Bundle, templates: Sequence[Step]) -> Fused | None:
+    """Fuses the steps of all executions, each temp being a symbol of its own; `templates` are the descriptions' steps.
+
+    None: there is nothing to gain.
+    """
     if len(bundle.executions) < 2 or not _temps_are_apart(bundle):
         return None
-    arguments = bundle.arguments
-    symbols = {buffer.name: (number, 0) for number, buffer in enumerate((*arguments, *bundle.temps))}
-    steps = bind(Symbols(symbols, {scalar.name: number for number, scalar in enumerate(bundle.scalars)}))
+    arguments, forms = bundle.arguments, Forms()
+    numbers = {buffer.name: number for number, buffer in enumerate((*arguments, *bundle.temps))}
+    steps = _bound(bundle, templates, numbers, forms)
     roles = {role: frozenset(n for n, b in enumerate(arguments) if b.role is role) for role in Role}
-    kept = Fusion(steps, Memory(len(arguments), roles[Role.UPDATE], roles[Role.OUTPUT])).run()
+    kept = Fusion(steps, Memory(len(arguments), roles[Role.UPDATE], roles[Role.OUTPUT]), forms).run()
     if len(kept) == len(steps):
         return None
-    sizes = {symbols[buffer.name][0]: buffer.layout.device_bytes for buffer in bundle.temps}
+    sizes = {numbers[buffer.name]: buffer.layout.device_bytes for buffer in bundle.temps}
     return Fused(*placed(kept, len(arguments), sizes), len(steps))
+
+
+def _bound(bundle: Bundle, templates: Sequence[Step], numbers: dict[str, int], forms: Forms) -> tuple[Bound, ...]:
+    """Executions of one description differ in where their operands begin and in which of them are the same buffer."""
+    symbols = Symbols(
+        {name: (number, 0) for name, number in numbers.items()},
+        {scalar.name: number for number, scalar in enumerate(bundle.scalars)},
+    )
+    found = []
+    for execution in bundle.executions:
+        own = tuple(dict.fromkeys([numbers[place.buffer] for place in execution.places]))
+        begins = tuple([(own.index(numbers[place.buffer]), place.byte) for place in execution.places])
+
+        def bind(execution: Execution = execution) -> Step:
+            return settled(symbols.bind(templates[execution.description], execution))
+
+        key = (execution.description, begins, execution.scalars)
+        found.append(forms.bound(key, own, execution.name, bind))
+    return tuple(found)
 
 
 def _temps_are_apart(bundle: Bundle) -> bool:

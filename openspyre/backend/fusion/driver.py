@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from openspyre.backend.fusion.finishes import finished_across, finished_by
+from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
-from openspyre.backend.fusion.memory import Memory, Span, Touched, in_memory, input_span, output_span, touched
+from openspyre.backend.fusion.memory import Memory, Span
 from openspyre.backend.fusion.rows import appended
 from openspyre.program.model import Operand, Step, StepKind
 
@@ -18,15 +19,14 @@ _NESTS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 class Fusion:
     """Steps in order; those that went into others are None."""
 
-    def __init__(self, steps: tuple[Step, ...], memory: Memory) -> None:
-        self.memory = memory
-        self.steps: list[Step | None] = [_settled(step) for step in steps]
-        self.touched: list[Touched] = [touched(step) for step in steps]
+    def __init__(self, steps: tuple[Bound, ...], memory: Memory, forms: Forms) -> None:
+        self.memory, self.forms = memory, forms
+        self.steps: list[Bound | None] = [*steps]
         self._reading_symbol: dict[int, set[int]] = {}  # symbol -> steps that read some of it
         for place in range(len(steps)):
             self._note_reads(place)
 
-    def run(self) -> tuple[Step, ...]:
+    def run(self) -> tuple[Bound, ...]:
         self._drop_dead()
         rules = (self._inline_everywhere, self._finish, self._finish_across_relayouts, self._append_a_reader)
         for rule in (*rules, self._inline_everywhere, self._merge_with_a_reader):
@@ -38,126 +38,122 @@ class Fusion:
 
     # --- a map computed where it is read
 
-    def _inline_everywhere(self, place: int, maker: Step) -> bool:
-        if (
-            maker.kind is not StepKind.MAP
-            or len(maker.outputs) != 1
-            or not self.memory.is_temp(maker.outputs[0].symbol)
-        ):
+    def _inline_everywhere(self, place: int, maker: Bound) -> bool:
+        if maker.kind is not StepKind.MAP or len(maker.outputs) != 1:
             return False
-        span = output_span(maker, 0)
+        (span,) = maker.outputs
+        if not self.memory.is_temp(span.symbol):
+            return False
         readers = list(self._readers(place, span))
-        cheap = is_cheap(maker)
+        cheap = is_cheap(maker.form.step)
         if not readers or (len(readers) > 1 and not cheap):
             return False
-        if self._meets(self.touched[place].reads, (span,)) or not self._stays(place, readers[-1], span):
+        if self._meets(maker.reads, (span,)) or not self._stays(place, maker, readers[-1], span):
             return False
-        made = [self._inlined(reader, span, maker, cheap) for reader in readers]
-        if any(step is None for step in made):
-            return False
+        made = []
+        for reader in readers:
+            step = self._inlined(reader, span, maker, cheap)
+            if step is None:
+                return False
+            made.append(step)
         for reader, step in zip(readers, made, strict=True):
             self._put(reader, step)
         self._put(place, None)
         return True
 
-    def _inlined(self, reader: int, span: Span, maker: Step, cheap: bool) -> Step | None:
+    def _inlined(self, reader: int, span: Span, maker: Bound, cheap: bool) -> Bound | None:
         step = self.steps[reader]
-        if step is None or step.kind not in _INLINING or self._meets(self.touched[reader].writes, (span,)):
+        if step is None or step.kind not in _INLINING or self._meets(step.writes, (span,)):
             return None
         while step is not None and (place := self._reading(step, span)) is not None:
-            step = inlined(step, place, maker, anywhere=cheap)
+            step = self.forms.apply(_inlined, (step, maker), place, cheap)
         return step if step is not None and self._keeps_apart(step) else None
 
-    def _stays(self, place: int, last: int, span: Span) -> bool:
+    def _stays(self, place: int, maker: Bound, last: int, span: Span) -> bool:
         """What a step reads, and what it stores, is the same until `last`."""
-        kept = (*self.touched[place].reads, span)
-        return not any(self._meets(self.touched[k].writes, kept) for k in self._between(place, last))
+        kept = (*maker.reads, span)
+        return not any(self._meets(step.writes, kept) for step in self._between(place, last))
 
     # --- rows
 
-    def _append_a_reader(self, place: int, maker: Step) -> bool:
+    def _append_a_reader(self, place: int, maker: Bound) -> bool:
         if maker.kind not in (StepKind.REDUCE, StepKind.ROWS):
             return False
-        for output in range(len(maker.outputs)):
-            span = output_span(maker, output)
+        for output, span in enumerate(maker.outputs):
             for reader in self._readers(place, span):
                 step = self.steps[reader]
                 if step is None or step.kind not in _NESTS:
                     continue
                 reading = self._reading(step, span)
-                both = None if reading is None else appended(maker, output, step, reading)
-                if both is not None and self._join(place, reader, both):
+                both = None if reading is None else self.forms.apply(_appended, (maker, step), output, reading)
+                if both is not None and self._join(place, maker, reader, both):
                     return True
         return False
 
-    def _finish(self, place: int, maker: Step) -> bool:
+    def _finish(self, place: int, maker: Bound) -> bool:
         """The one map that reads a reduction's totals becomes its finish."""
         if maker.kind is not StepKind.REDUCE or len(maker.outputs) != 1:
             return False
-        following = self._only_reader(place)
+        following = self._only_reader(place, maker)
         step = None if following is None else self.steps[following]
         if following is None or step is None or step.kind is not StepKind.MAP:
             return False
-        reading = self._reading(step, output_span(maker, 0))
-        made = None if reading is None else finished_by(maker, step, reading)
-        return made is not None and self._join(place, following, made)
+        reading = self._reading(step, maker.outputs[0])
+        made = None if reading is None else self.forms.apply(finished_by, (maker, step), reading)
+        return made is not None and self._join(place, maker, following, made)
 
-    def _finish_across_relayouts(self, place: int, maker: Step) -> bool:
+    def _finish_across_relayouts(self, place: int, maker: Bound) -> bool:
         """Totals lie one to a stick; a map of them is made of dense ones, and put back. The finish needs neither."""
         if maker.kind is not StepKind.REDUCE or len(maker.outputs) != 1:
             return False
-        chain = [place]
+        chain, steps = [place], [maker]
         for kind in (StepKind.RELAYOUT, StepKind.MAP, StepKind.RELAYOUT):
-            following = self._only_reader(chain[-1])
+            following = self._only_reader(chain[-1], steps[-1])
             step = None if following is None else self.steps[following]
             if following is None or step is None or step.kind is not kind:
                 return False
             chain.append(following)
-        there, reader, back = (self.steps[k] for k in chain[1:])
-        if there is None or reader is None or back is None:
-            return False
-        made = finished_across(maker, there, reader, back)
-        last = chain[-1]
-        if made is None or any(self._touches(k, self.touched[last].writes) for k in self._between(place, last)):
+            steps.append(step)
+        made = self.forms.apply(finished_across, tuple(steps))
+        if made is None or any(self._touches(k, steps[-1].writes) for k in self._between(place, chain[-1])):
             return False
         for gone in chain[1:]:
             self._put(gone, None)
         self._put(place, made)
         return True
 
-    def _only_reader(self, place: int) -> int | None:
+    def _only_reader(self, place: int, maker: Bound) -> int | None:
         """Who alone reads the only result of a step, if that is a temp that nothing else writes until then."""
-        (span, *others) = self.touched[place].writes
+        (span, *others) = maker.writes
         readers = list(self._readers(place, span))
         if others or len(readers) != 1 or not self.memory.is_temp(span.symbol):
             return None
-        if any(self._meets(self.touched[k].writes, (span,)) for k in self._between(place, readers[0])):
+        if any(self._meets(step.writes, (span,)) for step in self._between(place, readers[0])):
             return None
         return readers[0]
 
-    def _touches(self, place: int, spans: tuple[Span, ...]) -> bool:
-        return self._meets((*self.touched[place].reads, *self.touched[place].writes), spans)
+    def _touches(self, step: Bound, spans: tuple[Span, ...]) -> bool:
+        return self._meets(step.reads, spans) or self._meets(step.writes, spans)
 
     # --- two maps side by side
 
-    def _merge_with_a_reader(self, place: int, maker: Step) -> bool:
+    def _merge_with_a_reader(self, place: int, maker: Bound) -> bool:
         if maker.kind is not StepKind.MAP:
             return False
-        for output in range(len(maker.outputs)):
-            span = output_span(maker, output)
+        for output, span in enumerate(maker.outputs):
             for reader in self._readers(place, span):
                 step = self.steps[reader]
                 if step is None or step.kind is not StepKind.MAP:
                     continue
                 reading = self._reading(step, span)
-                both = None if reading is None else merged(step, reading, maker, output)
-                if both is not None and self._join(place, reader, both):
+                both = None if reading is None else self.forms.apply(_merged, (step, maker), reading, output)
+                if both is not None and self._join(place, maker, reader, both):
                     return True
         return False
 
-    def _join(self, place: int, reader: int, both: Step) -> bool:
+    def _join(self, place: int, maker: Bound, reader: int, both: Bound) -> bool:
         """Puts the fused step where one of the two was, if no step between them minds."""
-        if self._meets(touched(both).reads, self.touched[place].writes) or not self._keeps_apart(both):
+        if self._meets(both.reads, maker.writes) or not self._keeps_apart(both):
             return False
         settled = self._stored_once(both)
         if settled is None:
@@ -171,89 +167,103 @@ class Fusion:
         self._put(stays, both)
         return True
 
-    def _stored_once(self, both: Step) -> Step | None:
+    def _stored_once(self, both: Bound) -> Bound | None:
         """Of values for the very same place the last is stored; None if two outputs overlap in any other way."""
-        last = []
-        for number, output in enumerate(both.outputs):
-            later = range(number + 1, len(both.outputs))
-            meeting = [k for k in later if self.memory.meet(output_span(both, number), output_span(both, k))]
-            if not all(_same_place(output, both.outputs[k]) for k in meeting):
+        last, outputs = [], both.form.step.outputs
+        for number, output in enumerate(outputs):
+            later = range(number + 1, len(outputs))
+            meeting = [k for k in later if self.memory.meet(both.outputs[number], both.outputs[k])]
+            if not all(_same_place(output, outputs[k]) for k in meeting):
                 return None
             if not meeting:
                 last.append(number)
-        return both if len(last) == len(both.outputs) else _storing(both, last)
+        return both if len(last) == len(outputs) else self.forms.apply(_storing, (both,), tuple(last))
 
-    def _without_dead_outputs(self, place: int, reader: int, both: Step) -> Step:
+    def _without_dead_outputs(self, place: int, reader: int, both: Bound) -> Bound:
         """Temps that nothing but the reader read are not stored any more."""
         keeps = [
-            not self.memory.is_temp(operand.symbol)
-            or any(k != reader for k in self._readers(place, output_span(both, number)))
-            for number, operand in enumerate(both.outputs)
+            k
+            for k, span in enumerate(both.outputs)
+            if not self.memory.is_temp(span.symbol) or any(other != reader for other in self._readers(place, span))
         ]
-        return both if all(keeps) or not any(keeps) else _storing(both, [k for k, keep in enumerate(keeps) if keep])
+        if not keeps or len(keeps) == len(both.outputs):
+            return both
+        return self.forms.apply(_storing, (both,), tuple(keeps)) or both
 
     def _may_move(self, moving: int, first: int, last: int) -> bool:
-        mine = self.touched[moving]
-        return not any(
-            self._meets(self.touched[k].writes, (*mine.reads, *mine.writes))
-            or self._meets(self.touched[k].reads, mine.writes)
-            for k in self._between(first, last)
+        mine = self.steps[moving]
+        return mine is not None and not any(
+            self._touches(mine, step.writes) or self._meets(step.reads, mine.writes)
+            for step in self._between(first, last)
         )
 
     # --- what the rules ask
 
-    def _keeps_apart(self, step: Step) -> bool:
+    def _keeps_apart(self, bound: Bound) -> bool:
         """Chunks are read before they are stored: what a step writes it reads at the very same place, or not at all."""
-        for number, output in enumerate(step.outputs):
-            span = output_span(step, number)
-            for place, operand in enumerate(step.inputs):
-                if not in_memory(operand) or not self.memory.meet(input_span(step, place), span):
+        step = bound.form.step
+        for output, written in zip(step.outputs, bound.outputs, strict=True):
+            for operand, read in zip(step.inputs, bound.inputs, strict=True):
+                if read is None or not self.memory.meet(read, written):
                     continue
                 if step.kind is not StepKind.MAP or not _same_place(operand, output):
                     return False
         return True
 
-    def _reading(self, step: Step, span: Span) -> int | None:
-        places = (k for k, operand in enumerate(step.inputs) if in_memory(operand))
-        return next((k for k in places if self.memory.meet(input_span(step, k), span)), None)
+    def _reading(self, step: Bound, span: Span) -> int | None:
+        meet = self.memory.meet
+        return next((k for k, read in enumerate(step.inputs) if read is not None and meet(read, span)), None)
 
     def _readers(self, place: int, span: Span) -> Iterator[int]:
         alone = self.memory.is_alone(span.symbol)
         candidates = sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(len(self.steps))
         for k in candidates:
-            if k > place and self._meets(self.touched[k].reads, (span,)):
+            if k > place and (step := self.steps[k]) is not None and self._meets(step.reads, (span,)):
                 yield k
 
-    def _between(self, first: int, last: int) -> Iterator[int]:
-        return (k for k in range(first + 1, last) if self.steps[k] is not None)
+    def _between(self, first: int, last: int) -> Iterator[Bound]:
+        return (step for step in self.steps[first + 1 : last] if step is not None)
 
     def _meets(self, some: tuple[Span, ...], others: tuple[Span, ...]) -> bool:
         return self.memory.any_meet(some, others)
 
-    def _put(self, place: int, step: Step | None) -> None:
-        for span in self.touched[place].reads:
+    def _put(self, place: int, step: Bound | None) -> None:
+        gone = self.steps[place]
+        for span in () if gone is None else gone.reads:
             self._reading_symbol[span.symbol].discard(place)
         self.steps[place] = step
-        self.touched[place] = Touched((), ()) if step is None else touched(step)
         self._note_reads(place)
 
     def _note_reads(self, place: int) -> None:
-        for span in self.touched[place].reads:
+        step = self.steps[place]
+        for span in () if step is None else step.reads:
             self._reading_symbol.setdefault(span.symbol, set()).add(place)
 
     def _drop_dead(self) -> None:
         """Steps that write nothing but temps which nothing reads afterwards."""
         read: set[int] = set()
-        for place in reversed(range(len(self.steps))):
-            if self.steps[place] is None:
+        for place, step in reversed(list(enumerate(self.steps))):
+            if step is None:
                 continue
-            written = {span.symbol for span in self.touched[place].writes}
-            if all(self.memory.is_temp(symbol) and symbol not in read for symbol in written):
+            if all(self.memory.is_temp(span.symbol) and span.symbol not in read for span in step.writes):
                 self._put(place, None)
-            read |= {span.symbol for span in self.touched[place].reads}
+                continue
+            read |= {span.symbol for span in step.reads}
 
 
-def _storing(step: Step, chosen: list[int]) -> Step:
+def _inlined(reader: Step, maker: Step, place: int, anywhere: bool) -> Step | None:
+    return inlined(reader, place, maker, anywhere=anywhere)
+
+
+def _appended(maker: Step, reader: Step, output: int, place: int) -> Step | None:
+    return appended(maker, output, reader, place)
+
+
+def _merged(reader: Step, maker: Step, place: int, output: int) -> Step | None:
+    return merged(reader, place, maker, output)
+
+
+def _storing(step: Step, chosen: tuple[int, ...]) -> Step:
     """The step with these of its outputs alone."""
     outputs = tuple(step.outputs[k] for k in chosen)
     if step.code is None:
@@ -271,7 +281,7 @@ def _same_place(one: Operand, other: Operand) -> bool:
     return keys[0] == keys[1]
 
 
-def _settled(step: Step) -> Step:
+def settled(step: Step) -> Step:
     """Strides of loops of one pass mean nothing; as zeros they compare equal."""
     if step.kind not in _NESTS:
         return step

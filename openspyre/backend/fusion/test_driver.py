@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openspyre.backend.fusion.driver import Fusion
+from openspyre.backend.fusion.driver import Fusion, settled
+from openspyre.backend.fusion.forms import Bound, Forms, of_step
 from openspyre.backend.fusion.memory import Memory
 from openspyre.backend.fusion.places import placed
 from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
 from openspyre.spec.ops.expression import Lane, Value, call, trace
+from openspyre.spec.sharing import nothing_shared
 
 X, Y, OUT, OUT2, T, U = range(6)  # two inputs, two outputs, two temps
 MEMORY = Memory(4, made=frozenset({OUT, OUT2}))
@@ -30,7 +32,16 @@ def mapped(
 
 
 def fused(*steps: Step, memory: Memory = MEMORY) -> tuple[Step, ...]:
-    return Fusion(steps, memory).run()
+    """With steps of a form fused once, and each by itself: the same."""
+    together = tuple(step.step() for step in Fusion(bound(*steps), memory, Forms()).run())
+    with nothing_shared():
+        apart = tuple(step.step() for step in Fusion(bound(*steps), memory, Forms()).run())
+    assert together == apart
+    return together
+
+
+def bound(*steps: Step) -> tuple[Bound, ...]:
+    return tuple(of_step(settled(step)) for step in steps)
 
 
 def opcodes(step: Step) -> list[str]:
@@ -145,10 +156,12 @@ def test_temps_that_do_not_live_together_share_the_pool() -> None:
     def copy(source: int, target: int) -> Step:
         return mapped("c", "exp", (at(source),), at(target))
 
-    steps, pool_bytes = placed((copy(X, T), copy(T, OUT), copy(X, U), copy(U, OUT2)), 4, {T: 1024, U: 1024})
+    steps, pool_bytes = placed(bound(copy(X, T), copy(T, OUT), copy(X, U), copy(U, OUT2)), 4, {T: 1024, U: 1024})
     assert pool_bytes == 1024
     assert [step.outputs[0].symbol for step in steps] == [4, OUT, 4, OUT2]
-    _, together = placed((copy(X, T), copy(X, U), mapped("s", "add", (at(T), at(U)), at(OUT))), 4, {T: 1024, U: 1000})
+    _, together = placed(
+        bound(copy(X, T), copy(X, U), mapped("s", "add", (at(T), at(U)), at(OUT))), 4, {T: 1024, U: 1000}
+    )
     assert together == 2048
 
 

@@ -6,17 +6,17 @@ combinations where these are few, the best `width` of them at every step where t
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role
 from openspyre.compiler.legality import layout_cost, misfits
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.sharing import shares_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,12 @@ def _layout_for(buffer: Buffer, operands: list[Buffer]) -> SpyreTensorLayout:
 
 def default_layout(buffer: Buffer) -> SpyreTensorLayout:
     """The documented rule: the last dim on the stick."""
-    return SpyreTensorLayout(list(buffer.size), list(buffer.stride), buffer.dtype, list(range(len(buffer.size))))
+    return _last_on_stick(buffer.size, buffer.stride, buffer.dtype)
+
+
+@lru_cache(maxsize=4096)
+def _last_on_stick(size: tuple[int, ...], stride: tuple[int, ...], dtype: str) -> SpyreTensorLayout:
+    return SpyreTensorLayout(list(size), list(stride), dtype, list(range(len(size))))
 
 
 _TOGETHER = 6  # buffers that are chosen together at most
@@ -92,53 +97,57 @@ def _choose_together(names: list[str], touching: dict[str, list[Op]], chosen: di
     if not names:
         return
     affected = list({op.name: op for name in names for op in touching[name]}.values())
-    layouts = _solve(_Problem.of(names, affected, chosen), width)
+    layouts = _layouts(names, affected, chosen, width)
     for name, layout in zip(names, layouts, strict=True):
         chosen[name] = replace(chosen[name], layout=layout)
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """What decides a choice, with numbers for names: equal layers pose equal problems. The first `open` buffers are chosen."""
-
-    open: int
-    buffers: tuple[Buffer, ...]
-    ops: tuple[Op, ...]
-
-    @classmethod
-    def of(cls, names: list[str], ops: list[Op], chosen: dict[str, Buffer]) -> _Problem:
-        order = list(dict.fromkeys([*names, *(access.buffer for op in ops for access in op.accesses)]))
-        number = {name: str(place) for place, name in enumerate(order)}
-
-        def plain(operand: Operand) -> Operand:
-            return replace(operand, buffer=number[operand.buffer]) if isinstance(operand, Access) else operand
-
-        numbered = tuple(
-            replace(op, name=str(place), inputs=tuple(map(plain, op.inputs)), origin="",
-                    outputs=tuple(replace(o, buffer=number[o.buffer]) for o in op.outputs))
-            for place, op in enumerate(ops)
-        )  # fmt: skip
-        return cls(len(names), tuple(replace(chosen[name], name=number[name]) for name in order), numbered)
+_Layouts = tuple[SpyreTensorLayout | None, ...]
+_LIMIT = 4096  # problems remembered
+_solved: dict[Hashable, _Layouts] = {}
 
 
-@lru_cache(maxsize=4096)
-def _solve(problem: _Problem, width: int) -> tuple[SpyreTensorLayout | None, ...]:
+def _layouts(names: list[str], ops: list[Op], chosen: dict[str, Buffer], width: int) -> _Layouts:
+    """The layouts of the named buffers. What decides them is a problem in which names are numbers: equal layers pose equal ones."""
+    if not shares_work():
+        return _solve(names, ops, chosen, width)
+    number = {name: place for place, name in enumerate(names)}
+    plain = tuple([_numbered(op, number) for op in ops])
+    lying = tuple([(b.dtype, b.size, b.stride, b.role, b.layout) for b in map(chosen.__getitem__, number)])
+    problem = (width, len(names), lying, plain)
+    found = _solved.get(problem)
+    if found is None:
+        if len(_solved) >= _LIMIT:
+            _solved.clear()
+        found = _solved[problem] = _solve(names, ops, chosen, width)
+    return found
+
+
+def _numbered(op: Op, number: dict[str, int]) -> Hashable:
+    operands = [_plain(operand, number) for operand in (*op.inputs, *op.outputs)]
+    return (op.row, op.dims, repr(op.attributes), len(op.inputs), *operands)
+
+
+def _plain(operand: Operand, number: dict[str, int]) -> Hashable:
+    if isinstance(operand, Access):
+        return number.setdefault(operand.buffer, len(number)), operand.offset, operand.strides, operand.dtype
+    return (operand.offset, operand.strides) if isinstance(operand, Iota) else operand.dtype
+
+
+def _solve(names: list[str], ops: list[Op], fixed: dict[str, Buffer], width: int) -> _Layouts:
     """Beam search over the open buffers, in order; an op counts once all its open buffers are chosen."""
-    fixed = {buffer.name: buffer for buffer in problem.buffers}
-    names = [buffer.name for buffer in problem.buffers[: problem.open]]
-    last = [max(names.index(a.buffer) for a in op.accesses if a.buffer in names) for op in problem.ops]
+    last = [max(names.index(a.buffer) for a in op.accesses if a.buffer in names) for op in ops]
     states: list[tuple[int, dict[str, Buffer]]] = [(0, {})]
     for place, name in enumerate(names):
-        decidable = [_Cost(op) for op, when in zip(problem.ops, last, strict=True) if when == place]
+        decidable = [_Cost(op, fixed) for op, when in zip(ops, last, strict=True) if when == place]
         options = [replace(fixed[name], layout=layout) for layout in _candidates(fixed[name])]
         grown = []
         for cost, picked in states:
             for option in options:
                 now = {**picked, name: option}
-                buffers = ChainMap(now, fixed)
-                grown.append((cost + sum(op.given(buffers) for op in decidable), now))
+                grown.append((cost + sum([op.given(now) for op in decidable]), now))
         states = sorted(grown, key=lambda state: state[0])[:width]
-    before = sum(layout_cost(op, fixed) for op in problem.ops)
+    before = sum(layout_cost(op, fixed) for op in ops)
     best = states[0][1] if states[0][0] < before else fixed
     return tuple(best[name].layout for name in names)
 
@@ -146,14 +155,16 @@ def _solve(problem: _Problem, width: int) -> tuple[SpyreTensorLayout | None, ...
 class _Cost:
     """What an op moves, asked once per combination of its own buffers: most states differ in others."""
 
-    def __init__(self, op: Op) -> None:
+    def __init__(self, op: Op, fixed: Mapping[str, Buffer]) -> None:
         self._op = op
-        self._names = tuple(dict.fromkeys(access.buffer for access in op.accesses))
+        self._buffers = {access.buffer: fixed[access.buffer] for access in op.accesses}
         self._known: dict[tuple[SpyreTensorLayout | None, ...], int] = {}
 
-    def given(self, buffers: Mapping[str, Buffer]) -> int:
-        layouts = tuple(buffers[name].layout for name in self._names)
+    def given(self, picked: Mapping[str, Buffer]) -> int:
+        """With the buffers picked so far; others are as they were."""
+        layouts = tuple([picked.get(name, buffer).layout for name, buffer in self._buffers.items()])
         if layouts not in self._known:
+            buffers = {name: picked.get(name, buffer) for name, buffer in self._buffers.items()}
             self._known[layouts] = layout_cost(self._op, buffers)
         return self._known[layouts]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from openspyre.compiler.ir import Buffer, Op, Program
+from openspyre.compiler.ir import Buffer, Dim, Op, Program
 from openspyre.compiler.spans import positions, widest
+from openspyre.compiler.structure import per_structure
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind
 
@@ -26,11 +27,12 @@ class DivideWork:
 
     def run(self, program: Program) -> Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        return replace(program, ops=tuple(self._divide(op, buffers) for op in program.ops))
+        divided = per_structure(self._divided)
+        return replace(program, ops=tuple(_with_dims(op, divided(op, buffers)) for op in program.ops))
 
-    def _divide(self, op: Op, buffers: Mapping[str, Buffer]) -> Op:
+    def _divided(self, op: Op, buffers: Mapping[str, Buffer]) -> tuple[Dim, ...]:
         splits = self.splits(op, buffers)
-        return replace(op, dims=tuple(replace(dim, split=split) for dim, split in zip(op.dims, splits, strict=True)))
+        return tuple(replace(dim, split=split) for dim, split in zip(op.dims, splits, strict=True))
 
     def splits(self, op: Op, buffers: Mapping[str, Buffer], *, last_resort: bool = True) -> list[int]:
         """Slices per dim; as a last resort a reduced dim is divided too (contract N9: it stands in the bundle)."""
@@ -60,6 +62,10 @@ class DivideWork:
             splits[d] = _largest_divisor(counts[d], left)
             left //= splits[d]
         return splits
+
+
+def _with_dims(op: Op, dims: tuple[Dim, ...]) -> Op:
+    return Op(op.name, op.row, dims, op.inputs, op.outputs, op.attributes, op.origin)
 
 
 def _largest_divisor(count: int, limit: int) -> int:

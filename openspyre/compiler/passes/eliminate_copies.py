@@ -47,9 +47,10 @@ class _Work:
             self.writes.setdefault(access.buffer, set()).add(at)
 
     def _set(self, at: int, op: Op | None) -> None:
-        for table in (self.reads, self.writes):
-            for places in table.values():
-                places.discard(at)
+        gone = self.ops[at]
+        for name in () if gone is None else {access.buffer for access in gone.accesses}:
+            self.read_at(name).discard(at)
+            self.written_at(name).discard(at)
         self.ops[at] = op
         if op is not None:
             self._index(at, op)

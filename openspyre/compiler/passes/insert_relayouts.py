@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
-from openspyre.compiler.legality import fits, lanes_of, moves_whole_sticks, runs_along
+from openspyre.compiler.legality import fits, lanes_of, misfit_places, runs_along
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Indexing, Kind
@@ -33,9 +33,13 @@ class _Work:
 
     def legalise(self, op: Op) -> None:
         row = TABLE[op.row]
+        legal = not misfit_places(op, self.buffers)
         if row.by_view:
-            by_vector = row.kind is Kind.MOVEMENT and moves_whole_sticks(op, self.buffers)
+            by_vector = row.kind is Kind.MOVEMENT and legal
             self._emit(replace(op, row="cast") if by_vector else op)
+            return
+        if legal:
+            self._emit(op)
             return
         lanes = iter(lanes_of(op, self.buffers))
         inputs: list[Operand] = [
@@ -59,8 +63,9 @@ class _Work:
 
     def _emit(self, op: Op) -> None:
         self.ops.append(op)
-        written = {access.buffer for access in op.outputs}
-        self.moved = {key: access for key, access in self.moved.items() if key[0] not in written}
+        if self.moved:
+            written = {access.buffer for access in op.outputs}
+            self.moved = {key: access for key, access in self.moved.items() if key[0] not in written}
 
     def _legal_input(self, op: Op, access: Access, lane: int | None) -> Access:
         if fits(op, access, lane, self.buffers):

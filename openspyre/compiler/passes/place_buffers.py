@@ -22,11 +22,12 @@ class PlaceBuffers:
                 first.setdefault(access.buffer, when)
                 last[access.buffer] = when
         placed: list[Buffer] = []
-        for buffer in sorted(
-            (b for b in program.buffers if b.role is Role.TEMP and b.name in first), key=lambda b: first[b.name]
-        ):
-            busy = [p for p in placed if last[p.name] >= first[buffer.name] and first[p.name] <= last[buffer.name]]
-            placed.append(replace(buffer, place=self._gap(busy, self._bytes(buffer))))
+        alive: list[Buffer] = []
+        temps = [buffer for buffer in program.buffers if buffer.role is Role.TEMP and buffer.name in first]
+        for buffer in sorted(temps, key=lambda b: first[b.name]):
+            alive = [other for other in alive if last[other.name] >= first[buffer.name]]
+            alive.append(replace(buffer, place=self._gap(alive, self._bytes(buffer))))
+            placed.append(alive[-1])
         by_name = {buffer.name: buffer for buffer in placed}
         return replace(
             program,
