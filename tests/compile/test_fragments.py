@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 
+from openspyre.spec.sharing import nothing_shared
 from torch_spyre.inductor.graph import Graph, GraphCall, Ref, Value
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
@@ -38,9 +39,7 @@ def lowerings(monkeypatch):
     seen = []
     monkeypatch.setattr(fragments, "_known", {})
     lower = fragments._lower
-    monkeypatch.setattr(
-        fragments, "_lower", lambda described, given: seen.append(described.target) or lower(described, given)
-    )
+    monkeypatch.setattr(fragments, "_lower", lambda described: seen.append(described.target) or lower(described))
     return seen
 
 
@@ -53,16 +52,12 @@ def test_equal_calls_are_lowered_once_and_keep_their_own_names_and_lines(lowerin
     assert len({buffer.name for buffer in program.buffers}) == len(program.buffers)
 
 
-def test_what_is_shared_equals_what_is_lowered_anew(monkeypatch):
+def test_what_is_shared_equals_what_is_lowered_anew():
     graph = _chain(*(("aten.gelu.default", "none"), ("aten._softmax.default", -1, False), ("aten.relu.default",)) * 3)
     shared = expand(graph, {}, SPYRE)
 
-    class Forgetful(dict):
-        def __setitem__(self, key, value):
-            """Remember nothing."""
-
-    monkeypatch.setattr(fragments, "_known", Forgetful())
-    assert expand(graph, {}, SPYRE) == shared
+    with nothing_shared():
+        assert expand(graph, {}, SPYRE) == shared
 
 
 def test_numbers_that_python_calls_equal_stay_apart():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.border import OpOverload
-from torch_spyre.inductor.fx_reader import is_on_card
+from torch_spyre.inductor.fx_nodes import is_on_card, mutates
 from torch_spyre.inductor.spellings import SPELLINGS
 from torch_spyre.ops import eager
 
@@ -36,10 +36,10 @@ def unfold(graph: torch.fx.Graph) -> None:
 
 def _per_tensor(node: Node) -> Any:
     """The operator that does for one tensor what a call does for a list of them."""
-    if not isinstance(node.target, OpOverload) or not is_on_card(node) or node.target._schema.is_mutable:
+    if not isinstance(node.target, OpOverload):
         return None
-    name = node.target._schema.name.removeprefix("aten::")
-    if not name.startswith(_PREFIX):
+    name = node.target.name().removeprefix("aten::").partition(".")[0]
+    if not name.startswith(_PREFIX) or not is_on_card(node) or mutates(node):
         return None
     packet = getattr(torch.ops.aten, name.removeprefix(_PREFIX), None)
     found = (getattr(packet, overload, None) for overload in _OVERLOADS)

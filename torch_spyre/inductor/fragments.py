@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
+from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.graph import Argument, Expression, GraphCall, Named, Number, Ref, Value, evaluate
 from torch_spyre.inductor.spellings import SPELLINGS
 from torch_spyre.inductor.splicing import NotImportable, Splicer, Temporary, renamed, temporary_name
@@ -29,21 +30,23 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A call without names. `arguments` is text, in which 1, 1.0, True and -0.0 differ."""
+    """A call without names: its operands are numbered, and so are their buffers."""
 
     target: str
-    arguments: str
+    arguments: tuple[Argument, ...]
     results: tuple[int, ...]
     operands: tuple[Value, ...]
     buffers: tuple[Value, ...]
     device: torch.device
 
 
-_known: dict[Described, Fragment | NotImportable] = {}
+_known: dict[Hashable, Fragment | NotImportable] = {}
 
 
 def bound(value: Value, symbols: Mapping[str, int]) -> Value:
     """A value with numbers for its symbols."""
+    if not symbols:
+        return value
     size = tuple(evaluate(extent, symbols) for extent in value.size)
     stride = tuple(evaluate(extent, symbols) for extent in value.stride)
     return Value(value.buffer, value.dtype, size, stride, evaluate(value.offset, symbols))
@@ -62,50 +65,87 @@ def lowered(
     """
     operands: dict[int, int] = {}  # number of a value -> of the operand
     numbers: dict[int, int] = {}  # place of a launch's number -> in the fragment
-    arguments = tuple(_numbered(argument, operands, numbers, symbols) for argument in call.arguments)
-    results = tuple(-1 if number < 0 else operands.setdefault(number, len(operands)) for number in call.results)
-    names: dict[str, str] = {}
+    arguments = tuple([_plain(argument, operands, numbers, symbols) for argument in call.arguments])
+    results = tuple([-1 if number < 0 else operands.setdefault(number, len(operands)) for number in call.results])
+    names: dict[str, int] = {}
+    lying = []
     for number in operands:
-        names.setdefault(values[number].buffer, str(len(names)))
-    described = Described(
-        call.target,
-        repr(arguments),
-        results,
-        tuple(replace(values[number], buffer=names[values[number].buffer]) for number in operands),
-        tuple(replace(buffers[name], buffer=number) for name, number in names.items()),
-        device,
-    )
-    found = _known.get(described)
+        value = values[number]
+        buffer = names.setdefault(value.buffer, len(names))
+        lying.append((buffer, value.dtype, value.size, value.stride, value.offset))
+    wholes = [(whole.dtype, whole.size, whole.stride, whole.offset) for whole in map(buffers.__getitem__, names)]
+    key = (call.target, arguments, results, tuple(lying), tuple(wholes), device)
+    found = _known.get(key) if shares_work() else None
     if found is None:
         if len(_known) >= _LIMIT:
             _known.clear()
-        found = _known[described] = _lower(described, arguments)
+        found = _known[key] = _lower(_described(call, operands, numbers, values, buffers, symbols, device))
     if isinstance(found, NotImportable):
         raise type(found)(*found.args)
     return found, tuple(names), tuple(numbers)
 
 
-def _numbered(
+def _plain(
     argument: Argument, operands: dict[int, int], numbers: dict[int, int], symbols: Mapping[str, int]
+) -> Hashable:
+    """An argument as part of a key. Numbers come with their kind and sign: 1, 1.0, True and -0.0 differ."""
+    match argument:
+        case Ref(value=number):
+            return operands.setdefault(number, len(operands))
+        case None | str() | Named():
+            return argument
+        case Expression(text=text):
+            return int, repr(evaluate(text, symbols))
+        case tuple():
+            return tuple([_plain(item, operands, numbers, symbols) for item in argument])
+        case Number(place=place, dtype=dtype):
+            return Number, numbers.setdefault(place, len(numbers)), dtype
+    return type(argument), repr(argument)
+
+
+def _described(
+    call: GraphCall,
+    operands: Mapping[int, int],
+    numbers: Mapping[int, int],
+    values: Sequence[Value],
+    buffers: Mapping[str, Value],
+    symbols: Mapping[str, int],
+    device: torch.device,
+) -> Described:
+    names: dict[str, str] = {}
+    for number in operands:
+        names.setdefault(values[number].buffer, str(len(names)))
+    return Described(
+        call.target,
+        tuple(_numbered(argument, operands, numbers, symbols) for argument in call.arguments),
+        tuple(-1 if number < 0 else operands[number] for number in call.results),
+        tuple(replace(values[number], buffer=names[values[number].buffer]) for number in operands),
+        tuple(replace(buffers[name], buffer=number) for name, number in names.items()),
+        device,
+    )
+
+
+def _numbered(
+    argument: Argument, operands: Mapping[int, int], numbers: Mapping[int, int], symbols: Mapping[str, int]
 ) -> Argument:
     match argument:
         case Ref(value=number):
-            return Ref(operands.setdefault(number, len(operands)))
+            return Ref(operands[number])
         case Expression(text=text):
             return evaluate(text, symbols)
         case tuple():
             return tuple(_numbered(item, operands, numbers, symbols) for item in argument)
         case Number(place=place, dtype=dtype):
-            return Number(numbers.setdefault(place, len(numbers)), dtype)
+            return Number(numbers[place], dtype)
     return argument
 
 
-def _lower(described: Described, arguments: tuple[Argument, ...]) -> Fragment | NotImportable:
+def _lower(described: Described) -> Fragment | NotImportable:
     splicer = Splicer(
         {b.buffer: Buffer(b.buffer, b.dtype, b.size, b.stride, Role.TEMP) for b in described.buffers}  # type: ignore[arg-type]
     )
     tensors = [_stand_in(value, described.device) for value in described.operands]
-    given = [_given(argument, tensors) for argument in arguments]
+    given = [_given(argument, tensors) for argument in described.arguments]
     results = [tensors[number] if number >= 0 else None for number in described.results]
     spelling = SPELLINGS.get(described.target)
     try:
@@ -154,15 +194,9 @@ class Assembly:
             self.temporaries[name] = replace(made.buffer, name=name)
         scalars = {name: self._scalar(dtype, _of(value, numbers)) for name, (dtype, value) in fragment.numbers.items()}
         for place, op in enumerate(fragment.ops, base):
-            self.ops.append(
-                replace(
-                    op,
-                    name=f"{op.row}_{place}",
-                    inputs=tuple(renamed(operand, known, scalars) for operand in op.inputs),
-                    outputs=tuple(replace(access, buffer=known[access.buffer]) for access in op.outputs),
-                    origin=origin,
-                )
-            )
+            inputs = tuple([renamed(operand, known, scalars) for operand in op.inputs])
+            outputs = tuple([access.on(known[access.buffer]) for access in op.outputs])
+            self.ops.append(Op(f"{op.row}_{place}", op.row, op.dims, inputs, outputs, op.attributes, origin))
 
     def _scalar(self, dtype: str, value: float | Number) -> Scalar:
         fresh = Scalar(f"c{len(self.numbers)}", dtype), value

@@ -1,123 +1,49 @@
-"""Reads nodes of Inductor's graphs: which are views, what a node computes, and how its tensors lie in their storages."""
+"""Reads nodes of Inductor's graphs as calls on values: what a node computes, and how its tensors lie in their storages."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
 
-from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.inductor.border import OpOverload, PythonPrinter
+from torch_spyre.inductor.border import OpOverload
+from torch_spyre.inductor.fx_nodes import (
+    Lying,
+    Nodes,
+    extent_of,
+    is_host_number,
+    number_before_rounding,
+    origin_of,
+    symbols_of,
+)
 from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Number, Ref, Value
 from torch_spyre.inductor.splicing import NotImportable
-from torch_spyre.ops.calls import dtype_name
 
 Node = torch.fx.Node
 ALL_RESULTS = "spyre_all_results"  # in a node's meta: its lowering computes results that nobody reads, too
 KNOWN_NUMBERS = "spyre_known_numbers"  # in a node's meta: its lowering must know the integers it computes with
-_printer = PythonPrinter()
-_CASTS = ("prims.convert_element_type.default", "aten._to_copy.default")
+_NUMBERS = ("Tensor", "Optional[Tensor]", "number", "Optional[number]")  # types that take numbers to compute with
 
 
-def fake_tensors(node: Node) -> list[torch.Tensor]:
-    """The tensors a node returns, as the graph describes them."""
-    value = node.meta.get("val")
-    found = value if isinstance(value, (tuple, list)) else [value]
-    return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
+@lru_cache(maxsize=4096)
+def _signature(target: Any) -> tuple[str, tuple[tuple[str, Any, bool], ...]]:
+    """An operator's name, and its arguments: name, default, whether it computes with it.
 
-
-def symbolic_numbers(*nodes: Node) -> list[torch.SymInt]:
-    """Numbers in what nodes return, their tensors' sizes among them, that the launch will know."""
-    sizes = [n for node in nodes for t in fake_tensors(node) for n in (*t.shape, *t.stride(), t.storage_offset())]
-    numbers = [*(node.meta.get("val") for node in nodes), *sizes]
-    return [number for number in numbers if isinstance(number, torch.SymInt)]
-
-
-def storage_of(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
-def is_on_card(node: Node) -> bool:
-    tensors = fake_tensors(node)
-    return bool(tensors) and all(tensor.device.type == DEVICE_NAME for tensor in tensors)
-
-
-def is_view(node: Node) -> bool:
-    """Whether all a node returns lies in storages of its arguments, and it writes nothing."""
-    if node.op != "call_function" or mutates(node):
-        return False
-    given = {storage_of(tensor) for argument in node.all_input_nodes for tensor in fake_tensors(argument)}
-    made = fake_tensors(node)
-    return bool(made) and all(storage_of(tensor) in given for tensor in made)
-
-
-def is_number_of_sizes(node: Node) -> bool:
-    """Whether a node computes with sizes only, as `s0 * 2` or `x.shape[0]` do; `item()` reads elements."""
-    value = node.meta.get("val")
-    if node.op != "call_function" or not isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return False
-    return not isinstance(node.target, OpOverload) or node.target.name().startswith("aten::sym_")
-
-
-def reads_card_only(node: Node) -> bool:
-    """Whether an operator reads tensors of the card and returns nothing: a check."""
-    read = [tensor for source in node.all_input_nodes for tensor in fake_tensors(source)]
-    nothing = isinstance(node.target, OpOverload) and not node.target._schema.returns
-    return nothing and bool(read) and all(tensor.device.type == DEVICE_NAME for tensor in read)
-
-
-def stays_on_host(node: Node) -> bool:
-    """Whether a node reads and makes nothing but tensors and numbers of the host."""
-    touched = [*fake_tensors(node), *(tensor for source in node.all_input_nodes for tensor in fake_tensors(source))]
-    return node.op == "call_function" and bool(touched) and all(tensor.device.type == "cpu" for tensor in touched)
-
-
-def is_host_number(node: Node) -> bool:
-    """Whether a node is a tensor without dims on the host: a number to the card."""
-    value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0
-
-
-def number_before_rounding(node: Node) -> Node:
-    """Where a launch may read a number: it is rounded to float32 there, if the graph does it or not."""
-    while str(node.target) in _CASTS and isinstance(node.args[0], Node) and is_host_number(node.args[0]):
-        kinds = node.args[0].meta["val"].dtype, node.meta["val"].dtype
-        if kinds != (torch.float64, torch.float32):
-            break
-        node = node.args[0]
-    return node
-
-
-def has_no_elements(tensor: torch.Tensor) -> bool:
-    return any(isinstance(extent, int) and extent == 0 for extent in tensor.shape)
-
-
-def is_empty(node: Node) -> bool:
-    """Whether nothing a node returns or writes has elements."""
-    return all(has_no_elements(tensor) for tensor in fake_tensors(node))
-
-
-def mutates(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
-
-
-def origin_of(node: Node) -> str:
-    """The model's line that made a node."""
-    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
-    return next((line for line in reversed(lines) if line.startswith("File ")), "")
-
-
-def _takes_numbers(argument: Any) -> bool:
-    return str(argument.type) in ("Tensor", "Optional[Tensor]", "number", "Optional[number]")
+    torch makes a schema's arguments anew whenever it is asked.
+    """
+    arguments = [(a.name, a.default_value, str(a.type) in _NUMBERS) for a in target._schema.arguments]
+    return str(target), tuple(arguments)
 
 
 class Reader:
     """Describes nodes as values and calls; `values` is shared by all calls of one bundle."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Nodes) -> None:
         self.values: list[Value] = []
         self.symbols: set[str] = set()
         self.numbers: list[Node] = []
+        self._nodes = nodes
         self._numbers: dict[Value, int] = {}
         self._buffers: dict[int, str] = {}
         self._starts: dict[int, Any] = {}  # torch may describe a tensor that a call makes with the offset of its source
@@ -127,45 +53,38 @@ class Reader:
         """The number of a tensor's value; `owner` names its buffer if it is new, `made` tells that a call makes it."""
         found = self._seen.get(id(tensor))
         if found is None:
-            found = self._seen[id(tensor)] = self._described(tensor, owner, made)
+            found = self._seen[id(tensor)] = self._described(self._nodes.tensor(tensor), owner, made)
         return found
 
-    def _described(self, tensor: torch.Tensor, owner: str, made: bool) -> int:
-        buffer = self._buffers.setdefault(storage_of(tensor), owner)
-        start = self._starts.setdefault(storage_of(tensor), tensor.storage_offset() if made else 0)
-        offset = self.extent(tensor.storage_offset() - start)
-        size = tuple(self.extent(n) for n in tensor.shape)
-        stride = tuple(self.extent(n) for n in tensor.stride())
-        described = Value(buffer, dtype_name(tensor.dtype), size, stride, offset)
-        if described not in self._numbers:
-            self._numbers[described] = len(self.values)
+    def _described(self, tensor: Lying, owner: str, made: bool) -> int:
+        buffer = self._buffers.setdefault(tensor.storage, owner)
+        start = self._starts.setdefault(tensor.storage, tensor.offset if made else 0)
+        self.symbols |= tensor.symbols
+        described = Value(buffer, tensor.dtype, tensor.size, tensor.stride, self.extent(tensor.offset - start))
+        number = self._numbers.setdefault(described, len(self.values))
+        if number == len(self.values):
             self.values.append(described)
-        return self._numbers[described]
+        return number
 
     def extent(self, number: Any) -> Extent:
-        if isinstance(number, int):
-            return number
-        expression = number.node.expr
-        if expression.is_Integer:
-            return int(expression)
-        self.symbols |= {str(symbol) for symbol in expression.free_symbols}
-        return str(_printer.doprint(expression))
+        self.symbols |= symbols_of(number)
+        return extent_of(number)
 
     def call(self, node: Node) -> GraphCall:
         """A node as a call, its results being new values."""
         if not isinstance(node.target, OpOverload):
             raise NotImportable(f"{node.target} is no operator of torch's")
-        schema = node.target._schema
-        given = dict(node.kwargs)
-        for argument, value in zip(schema.arguments, node.args):  # noqa: B905 (defaults follow)
-            given[argument.name] = value
+        name, parameters = _signature(node.target)
+        given = {parameter: value for (parameter, _, _), value in zip(parameters, node.args)}  # noqa: B905 (defaults follow)
+        given |= node.kwargs
+        known = KNOWN_NUMBERS in node.meta
         arguments = tuple(
-            (self._computed_with if _takes_numbers(a) and KNOWN_NUMBERS not in node.meta else self.argument)(
-                given.get(a.name, a.default_value)
-            )
-            for a in schema.arguments
+            [
+                (self._computed_with if computes and not known else self.argument)(given.get(parameter, default))
+                for parameter, default, computes in parameters
+            ]
         )
-        return GraphCall(str(node.target), arguments, self._results(node), origin_of(node))
+        return GraphCall(name, arguments, self._results(node), origin_of(node))
 
     def _results(self, node: Node) -> tuple[int, ...]:
         value = node.meta.get("val")
@@ -189,6 +108,8 @@ class Reader:
         match given:
             case Node():
                 return self._from_node(given)
+            case None | bool() | int() | float() | str():
+                return given
             case list() | tuple():
                 return tuple(self.argument(item) for item in given)
             case torch.dtype() | torch.layout() | torch.memory_format():
@@ -197,18 +118,17 @@ class Reader:
                 return Named("device", str(given))
             case torch.SymInt():
                 return self._number(given)
-            case None | bool() | int() | float() | str():
-                return given
         raise NotImportable(f"an argument of type {type(given).__name__}")
 
     def _from_node(self, node: Node) -> Argument:
         value = node.meta.get("val")
-        if is_host_number(node) and not value.dtype.is_complex:
-            return self._brought(number_before_rounding(node), dtype_name(value.dtype))
         if isinstance(value, torch.Tensor):
-            if value.device.type != DEVICE_NAME:
-                raise NotImportable(f"it reads a tensor on {value.device}")
-            return Ref(self.value(value, node.name))
+            tensor = self._nodes.tensor(value)
+            if tensor.is_on_card:
+                return Ref(self.value(value, node.name))
+            if is_host_number(node) and not value.dtype.is_complex:
+                return self._brought(number_before_rounding(node), tensor.dtype)
+            raise NotImportable(f"it reads a tensor on {value.device}")
         if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
             return self._number(value)
         if isinstance(value, (float, torch.SymFloat)):

@@ -12,7 +12,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 Extent = int | str  # a number, or an expression in the graph's symbols
@@ -92,37 +92,41 @@ class Graph:
 
 def key_of(graph: Graph) -> str:
     """The graph's name in caches: graphs that compute the same have equal keys, whatever they and their parts are called."""
-    return hashlib.sha256(to_text(_anonymous(graph)).encode()).hexdigest()
-
-
-def _anonymous(graph: Graph) -> Graph:
-    """Without names: buffers and symbols are numbered, origins left out."""
-    buffers: dict[str, str] = {}
+    buffers: dict[str, int] = {}
     symbols = {symbol: f"n{place}" for place, symbol in enumerate(graph.symbols)}
 
-    def numbered(extent: Extent) -> Extent:
-        return extent if isinstance(extent, int) else _NAME.sub(lambda found: symbols.get(found[0], found[0]), extent)
+    def numbered(extents: tuple[Extent, ...]) -> tuple[Extent, ...]:
+        return tuple([_renamed(extent, symbols) for extent in extents]) if symbols else extents
 
-    def argument(given: Argument) -> Argument:
+    def argument(given: Argument) -> object:
         match given:
+            case Ref(value=value):
+                return Ref, value
             case Expression(text=text):
-                return Expression(str(numbered(text)))
+                return Expression, _renamed(text, symbols)
             case tuple():
-                return tuple(map(argument, given))
+                return tuple([argument(item) for item in given])
+            case float():
+                return float, given.hex()
         return given
 
-    values = tuple(
-        Value(
-            buffers.setdefault(v.buffer, f"b{len(buffers)}"),
+    values = [
+        (
+            buffers.setdefault(v.buffer, len(buffers)),
             v.dtype,
-            tuple(map(numbered, v.size)),
-            tuple(map(numbered, v.stride)),
-            numbered(v.offset),
+            numbered(v.size),
+            numbered(v.stride),
+            numbered((v.offset,)),
         )
         for v in graph.values
-    )
-    calls = tuple(GraphCall(c.target, tuple(map(argument, c.arguments)), c.results) for c in graph.calls)
-    return replace(graph, name="", symbols=tuple(symbols.values()), values=values, calls=calls)
+    ]
+    calls = [(c.target, [argument(a) for a in c.arguments], c.results) for c in graph.calls]
+    decisive = (len(symbols), graph.numbers, values, calls, graph.inputs, graph.updated, graph.outputs)
+    return hashlib.sha256(repr(decisive).encode()).hexdigest()
+
+
+def _renamed(extent: Extent, symbols: Mapping[str, str]) -> Extent:
+    return extent if isinstance(extent, int) else _NAME.sub(lambda found: symbols.get(found[0], found[0]), extent)
 
 
 # --- numbers from symbols ------------------------------------------------------------------------------------------------

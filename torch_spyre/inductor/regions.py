@@ -1,7 +1,7 @@
 """Regions that a model repeats (torch.compiler.nested_compile_region) are put back into their graph before it is bundled.
 
 Left alone, Inductor makes a function of each and our pass a bundle in it: a launch per call. Put back, all calls are one
-launch, and what is equal in them is lowered and planned once all the same (fragments.py, ChooseLayouts).
+launch, and what is equal in them is worked out once all the same (openspyre/spec/sharing.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import OpOverload, V, compile_fx_module, invoke_subgraph, map_nodes
-from torch_spyre.inductor.fx_reader import fake_tensors, has_no_elements, storage_of
+from torch_spyre.inductor.fx_nodes import fake_tensors, has_no_elements, storage_of
 from torch_spyre.torch_seams import wrap
 
 Node = torch.fx.Node

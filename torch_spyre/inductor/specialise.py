@@ -23,6 +23,7 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
 from torch_spyre.inductor import artifacts, specialised
 from torch_spyre.inductor.expand import expand
+from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
@@ -39,6 +40,7 @@ from torch_spyre.ops.programs import compile_program, planned_machine
 _counts = {"compiled": 0, "found": 0, "retiled": 0}
 
 
+@with_room_for_frames
 @without_collections()
 def specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]

@@ -170,7 +170,7 @@ def _any_number(dtype: torch.dtype) -> float | int:
 
 def renamed(operand: Operand, names: Mapping[str, str], scalars: Mapping[str, Scalar]) -> Operand:
     if isinstance(operand, Access):
-        return replace(operand, buffer=names[operand.buffer])
+        return operand.on(names[operand.buffer])
     return scalars[operand.name] if isinstance(operand, Scalar) else operand
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.border import map_nodes
-from torch_spyre.inductor.fx_reader import fake_tensors, is_on_card, is_view, mutates, storage_of
+from torch_spyre.inductor.fx_nodes import fake_tensors, is_on_card, is_view, mutates, storage_of
 
 _aten = torch.ops.aten
 _NOT_SURE = (_aten.diagonal.default, _aten.unfold.default)
@@ -16,6 +16,9 @@ _NOT_SURE = (_aten.diagonal.default, _aten.unfold.default)
 def separate_inputs(graph: torch.fx.Graph) -> None:
     """Inputs that lie in one storage when a graph is compiled may lie in several, or elsewhere in it, when it is called: each is
     described by a storage of its own. Of those that overlap and are written torch itself has made one input."""
+    inputs = [node for node in graph.find_nodes(op="placeholder") if is_on_card(node)]
+    if len({storage_of(node.meta["val"]) for node in inputs}) == len(inputs):
+        return
     views = {node for node in graph.nodes if is_view(node)}
     taken: set[int] = set()
     moved: set[torch.fx.Node] = set()
