@@ -87,6 +87,13 @@ SEAMS: tuple[Seam, ...] = (
         "torch asks the backend",
         replaced=True,
     ),
+    Seam(
+        "torch.UntypedStorage._write_file",
+        "torch reads the memory behind a handle itself; pickle and the old file format come here",
+        "torch copies the storage, as its new file format does",
+        replaced=True,
+    ),
+    Seam("torch.UntypedStorage._set_from_file", "and writes it itself", "as above", replaced=True),
     Seam("torch.Tensor.__dlpack__", "a consumer would dereference a handle", "torch asks the backend", replaced=True),
     Seam(
         "torch.Tensor.__dlpack_device__",
@@ -272,6 +279,8 @@ def install() -> None:
     wrap(torch.nn.Module, "_apply", _place_weights)
     wrap(torch._tensor_str, "_tensor_str", _print_from_host)
     wrap(torch.Tensor, "share_memory_", _refuse_sharing)
+    wrap(torch.UntypedStorage, "_write_file", _write_from_host)
+    wrap(torch.UntypedStorage, "_set_from_file", _read_to_host)
     for owner, name in (
         (torch.Tensor, "__dlpack__"),
         (torch.Tensor, "__dlpack_device__"),
@@ -426,6 +435,22 @@ def _refuse_sharing(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self)
 
     return share_memory_
+
+
+def _write_from_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _write_file(self: torch.UntypedStorage, *args: Any) -> Any:
+        return original(self.cpu() if self.device.type == DEVICE_NAME else self, *args)
+
+    return _write_file
+
+
+def _read_to_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _set_from_file(self: torch.UntypedStorage, *args: Any) -> Any:
+        if self.device.type != DEVICE_NAME:
+            return original(self, *args)
+        return self.copy_(original(torch.UntypedStorage(self.nbytes()), *args), False)
+
+    return _set_from_file
 
 
 def _refuse_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:

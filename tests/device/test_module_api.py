@@ -1,5 +1,6 @@
 """torch.spyre, torch.accelerator and module moves, as a user of torch.cuda would call them."""
 
+import pickle
 import subprocess
 import sys
 import weakref
@@ -7,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from openspyre.spec.errors import InvalidDevice
+from openspyre.spec.errors import InvalidDevice, ValueOutOfRange
 
 
 def test_device_management():
@@ -155,6 +156,25 @@ def test_state_dict_and_safetensors(tmp_path):
     assert torch.equal(other.weight.detach().cpu(), expected["weight"])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool, torch.uint8])
+def test_pickle_and_the_old_file_format(dtype, tmp_path):
+    values = torch.arange(210).view(3, 70).to(dtype)
+    base = values.to("spyre")
+    for x, expected in (
+        (base, values),
+        (base[1:, ::3], values[1:, ::3]),
+        (base.t(), values.t()),
+        (base[:0], values[:0]),
+    ):
+        torch.save(x, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+        for copy in (pickle.loads(pickle.dumps(x)), torch.load(tmp_path / "old.pt")):
+            assert copy.is_spyre and copy.stride() == x.stride() and torch.equal(copy.cpu(), expected)
+        assert torch.equal(torch.load(tmp_path / "old.pt", map_location="cpu"), expected)
+    layer = torch.nn.Linear(70, 3).to("spyre")
+    again = pickle.loads(pickle.dumps(layer))
+    assert again.weight.is_spyre and torch.equal(again.weight.detach().cpu(), layer.weight.detach().cpu())
+
+
 def test_seeds_are_reproducible_and_apart_from_the_cpu():
     def draw():
         return [torch.randn(5, device="spyre").cpu(), torch.rand(3, device="spyre").cpu(), torch.randperm(9, device="spyre").cpu(),
@@ -201,3 +221,13 @@ def test_importing_torch_leaves_op_table_and_compiler_on_the_shelf():
     program = "import sys, torch; print([m for m in sys.modules if m.startswith(('openspyre.spec.ops', 'openspyre.compiler'))])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_numbers_that_do_not_fit_are_an_error_when_they_are_read():
+    """A tensor may be set on a storage whose contents are still to come."""
+    storage = torch.tensor([1, 2**40]).untyped_storage().to(device=torch.device("spyre"))
+    x = torch.empty(0, dtype=torch.int64, device="spyre").set_(storage, 0, (2,), (1,))
+    with pytest.raises(ValueOutOfRange, match="1099511627776"):
+        x.cpu()
+    storage.copy_(torch.tensor([1, 2]).untyped_storage())
+    assert x.tolist() == [1, 2]
