@@ -25,10 +25,10 @@ def positions(op: Op, buffers: Buffers) -> list[int]:
 
 
 def steps_of(op: Op, access: Access, buffers: Buffers) -> list[int]:
-    """Bytes an access moves per dim from a core's first to its last place, were the dim not divided; empty if it goes by views."""
+    """Bytes an access moves per dim from a core's first to its last place, were the dim not divided; empty if it goes by elements."""
     buffer = buffers[access.buffer]
     found = stick_access(access, op.dims, buffer)
-    if TABLE[op.row].by_view or not isinstance(found, StickAccess) or buffer.layout is None:
+    if TABLE[op.row].by_element or not isinstance(found, StickAccess) or buffer.layout is None:
         return []
     lanes, counts = buffer.layout.elems_per_stick(), []
     for d, dim in enumerate(op.dims):

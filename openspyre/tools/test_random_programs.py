@@ -18,15 +18,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from openspyre.artifact import read, write
+from openspyre.artifact.checks import check_description
+from openspyre.artifact.fields import Problems
 from openspyre.compiler import emit, ir, pipeline
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import formats_of
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.machine import MIB
+from openspyre.spec.machine import MIB, SPYRE, Machine
 from openspyre.tools.run_execution import execute
 
 SIZES = st.sampled_from([1, 2, 3, 5, 31, 33, 64, 65, 130])
-LARGEST = 64 * MIB  # what a core cannot reach is tested with the passes that see to it
+LARGEST = 64 * MIB  # room for a test's arrays; what a core cannot reach is tested on a card that reaches less far
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,23 @@ def _seen(
     return Case(buffer, values, access, np.broadcast_to(full, shape))
 
 
-def run(program: ir.Program, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def run(program: ir.Program, arrays: dict[str, NDArray[Any]], machine: Machine = SPYRE) -> NDArray[Any]:
     """What the card makes of the bundle as it is read back from its directory."""
-    bundle = emit.emit(pipeline.run(program))
+    bundle = emit.emit(pipeline.run(program, machine))
+    problems = Problems("bundle")
+    for description in bundle.descriptions:
+        check_description(description, problems, machine)
+    assert not problems.found
     with tempfile.TemporaryDirectory() as place:
         write(bundle, Path(place) / "bundle")
         again = read(Path(place) / "bundle")
     assert again == bundle
     return execute(again, arrays, {})["out"]
+
+
+def reaching_a_share(share: int, *buffers: ir.Buffer) -> Machine:
+    largest = max(buffer.layout.device_bytes for buffer in buffers if buffer.layout is not None)
+    return replace(SPYRE, max_span_bytes_per_core_and_tensor=max(largest // share, 1024))
 
 
 def result(size: tuple[int, ...], dtype: str) -> ir.Buffer:
@@ -111,15 +122,20 @@ def result(size: tuple[int, ...], dtype: str) -> ir.Buffer:
 
 @settings(max_examples=60)
 @given(
-    st.data(), st.lists(SIZES, max_size=4), st.sampled_from(["float16", "float32", "int64", "int32", "bool", "uint8"])
+    st.data(),
+    st.lists(SIZES, max_size=4),
+    st.sampled_from(["float16", "float32", "int64", "int32", "bool", "uint8"]),
+    st.sampled_from([None, 2, 5]),
 )
-def test_two_views_multiplied(data: st.DataObject, sizes: list[int], dtype: str) -> None:
+def test_two_views_multiplied(data: st.DataObject, sizes: list[int], dtype: str, share: int | None) -> None:
+    """Also where a core reaches a share of the larger buffer only."""
     shape = tuple(sizes) if prod(sizes) < 300_000 else tuple(sizes[:2])
     a, b = data.draw(views("a", shape, dtype)), data.draw(views("b", shape, dtype))
     out = result(shape, dtype)
     dims = tuple(ir.Dim(f"d{i}", n) for i, n in enumerate(shape))
     op = ir.Op("mul", "mul", dims, (a.access, b.access), (ir.Access("out", 0, out.stride, dtype),))
-    found = run(ir.Program("p", (a.buffer, b.buffer, out), (op,)), {"a": a.values, "b": b.values})
+    machine = SPYRE if share is None else reaching_a_share(share, a.buffer, b.buffer)
+    found = run(ir.Program("p", (a.buffer, b.buffer, out), (op,)), {"a": a.values, "b": b.values}, machine)
     np.testing.assert_array_equal(found, a.seen * b.seen)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Iota, Op, Operand, Program
 from openspyre.compiler.passes.divide_work import DivideWork
-from openspyre.compiler.spans import positions, widest
+from openspyre.compiler.spans import positions, span, widest
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind
 
@@ -31,11 +31,12 @@ class LimitSpans:
     def _parts(self, op: Op, buffers: dict[str, Buffer]) -> Iterator[Op]:
         splits = DivideWork(self.cores, limit=self.limit).splits(op, buffers, last_resort=False)
         reach, steps = widest(op, buffers, splits)
-        dim = self._dim_to_cut(op, buffers, steps, splits) if reach > self.limit else None
+        cut = reach > self.limit and not _meets_itself(op)
+        dim = self._dim_to_cut(op, buffers, steps, splits) if cut else None
         if dim is None:
             yield op
             return
-        first, second = _halves(op, dim, positions(op, buffers)[dim])
+        first, second = _halves(op, dim, _places(op, buffers)[dim])
         yield from self._parts(first, buffers)
         yield from self._parts(second, buffers)
 
@@ -43,9 +44,25 @@ class LimitSpans:
         """The dim that takes a core furthest; None if no cut can help: the card then says so."""
         counted = TABLE[op.row].kind is Kind.INDEXED
         free = [d for d, dim in enumerate(op.dims) if not dim.reduced and not (counted and d == len(op.dims) - 1)]
-        counts = positions(op, buffers)
+        counts = _places(op, buffers)
         able = [d for d in free if counts[d] > 1 and steps[d] // splits[d] > 0]
+        if span([0 if d in able else step for d, step in enumerate(steps)], splits) > self.limit:
+            return None
         return max(able, key=lambda d: steps[d] // splits[d], default=None)
+
+
+def _places(op: Op, buffers: dict[str, Buffer]) -> list[int]:
+    """Per dim, how many places there are to cut at. What goes by views can be cut inside a stick too, if it must."""
+    counts = positions(op, buffers)
+    if not TABLE[op.row].by_view:
+        return counts
+    return [count if count > 1 else dim.size for count, dim in zip(counts, op.dims, strict=True)]
+
+
+def _meets_itself(op: Op) -> bool:
+    """Whether a copy stays in one buffer: its second half could read what the first has written."""
+    inside = {access.buffer for access in op.accesses}
+    return TABLE[op.row].kind is Kind.MOVEMENT and len(inside) == 1
 
 
 def _halves(op: Op, dim: int, count: int) -> tuple[Op, Op]:

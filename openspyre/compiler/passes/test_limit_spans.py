@@ -73,6 +73,45 @@ def test_counted_operands_count_on_in_the_later_parts() -> None:
         assert isinstance(counted, Iota) and counted.offset == 5 + part.outputs[0].offset
 
 
+def turned_copy(target: str) -> Program:
+    """A (64, 512) buffer copied to another, or to the same, in the other order of dims."""
+    size, other = (64, 512), (512, 64)
+    buffers = tuple(
+        Buffer(
+            name, "float16", n, row_major(n), role, SpyreTensorLayout(list(n), list(row_major(n)), "float16", [0, 1])
+        )
+        for name, n, role in (("x", size, Role.UPDATE), ("y", other, Role.OUTPUT))
+    )
+    dims = (Dim("a", 64), Dim("b", 512))
+    out = Access(target, 0, (1, 64), "float16")
+    return Program("p", buffers, (Op("copy", "relayout", dims, (Access("x", 0, (512, 1), "float16"),), (out,)),))
+
+
+def test_a_copy_is_cut_inside_sticks_where_it_must_be() -> None:
+    program = turned_copy("y")
+    parts = LimitSpans(32, 4096).run(program).ops
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    assert all(widest(op, buffers, [1, 1])[0] <= 4096 for op in parts)
+    assert any(dim.size < 64 for op in parts for dim in op.dims)
+    found = sorted(pair for op in parts for pair in elements(op))
+    assert found == sorted(elements(program.ops[0]))
+
+
+def test_a_copy_that_could_meet_itself_is_not_cut() -> None:
+    program = turned_copy("x")
+    assert LimitSpans(32, 4096).run(program).ops == program.ops
+
+
+def test_what_no_cut_can_help_is_not_cut() -> None:
+    """The reduced dim alone is further than a core reaches."""
+    program = negation((64, 512), [0, 1])
+    op = program.ops[0]
+    dims = (Dim("a", 64), Dim("b", 512, reduced=True))
+    total = Op("sum", "sum", dims, op.inputs, (Access("y", 0, (512, 0), "float16"),))
+    program = Program("p", program.buffers, (total,))
+    assert LimitSpans(1, 4096).run(program).ops == (total,)
+
+
 def test_small_programs_are_left_alone() -> None:
     program = negation((64, 64), [0, 1])
     assert LimitSpans().run(program) is program
