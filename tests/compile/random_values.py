@@ -41,7 +41,8 @@ def _cast(values, a, b, c, d):
 def _reduce(values, a, b, c, d):
     x = pick(values, a)
     if x.numel() == 0 and x.dtype is not torch.bool:
-        return small(x.sum())
+        fold = x.prod if d % 2 else x.sum
+        return small(fold(b % x.dim()) if c % 2 else fold())
     if x.dtype is torch.bool or x.numel() == 0:
         return x.any() if c % 2 else x.all()
     if x.dim() == 0 or c % 5 == 4:

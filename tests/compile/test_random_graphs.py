@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, example, given, seed, settings
 from judge import assert_aliased_alike, assert_described_alike, tensors
-from random_graphs import Recipe, draw_inputs, function_of, recipes
+from random_graphs import Recipe, draw_inputs, draw_number, function_of, recipes
 
 EXAMPLES = int(os.environ.get("OPENSPYRE_FUZZ_GRAPHS", "100"))
 
@@ -25,7 +25,7 @@ MADE_WITH_AN_OFFSET = Recipe(
 
 def run(recipe, device, wrap=lambda function: function):
     inputs = [value.to(device) for value in draw_inputs(recipe)]
-    return tensors(wrap(function_of(recipe))(*inputs), inputs)
+    return tensors(wrap(function_of(recipe))(draw_number(recipe), *inputs), inputs)
 
 
 @pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
