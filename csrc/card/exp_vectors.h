@@ -8,27 +8,29 @@
 namespace openspyre {
 namespace {
 
-// x = exponent * ln 2 + rest, with |rest| <= ln 2 / 2. `shifted` has the exponent, plus the bias asked for, in its low
-// nine bits; what is above them falls out when they are shifted into an fp32's exponent.
+// x, or -x, = exponent * ln 2 + rest, with |rest| <= ln 2 / 2. `shifted` has the exponent, plus the bias asked for, in
+// its low nine bits; what is above them falls out when they are shifted into an fp32's exponent.
 struct ExpVectors {
   Floats rest;
   Words shifted;
 };
 
+template <int kSign = 1>
 LANE ExpVectors exp_parts(Floats x, float bias) {
   const float rounder = kRounder + bias;
-  const Floats shifted = fma(x, kLog2E, rounder), n = shifted - rounder;
-  return {fma(n, -kLn2Low, fma(n, -kLn2High, x)), (Words)shifted};
+  const Floats shifted = fma(x, kSign * kLog2E, rounder), n = shifted - rounder;
+  return {fma(n, -kLn2Low, fma(n, -kLn2High, kSign < 0 ? -x : x)), (Words)shifted};
 }
 
 // The polynomial in two halves: a chain half as long keeps the processor busier than one multiplication less.
-LANE Floats exp_of_rest(Floats r) {
+LANE Floats expm1_of_rest(Floats r) {
   const Floats square = r * r;
   const Floats low = polynomial(r, 0x1.fffffcp-2f, 0x1.555488p-3f),
                high = polynomial(r, 0x1.555842p-5f, 0x1.1240dep-7f);
   const Floats q = fma(fma(square, 0x1.6ae888p-10f, high), square, low);
-  return 1.0f + fma(square, q, r);
+  return fma(square, q, r);
 }
+LANE Floats exp_of_rest(Floats r) { return 1.0f + expm1_of_rest(r); }
 
 // value * 2^exponent with one rounding, for -254 <= exponent <= 254 and a bias of 254: two factors reach subnormals and
 // infinity. At the lower limit both are zero, so that what underflows altogether, a mask's -inf, is spared the
@@ -46,17 +48,14 @@ LANE Floats exp_of(Floats x) {
   return scaled(exp_of_rest(parts.rest), parts.shifted);
 }
 
-// With e = exp(-|x|): e / (1 + e), from which the sum's and the quotient's roundings are taken back, or its complement.
-// e and the quotient are 2^64 times as large until the end, so that they are normal numbers.
+// 1 / (1 + e) with e = exp(-x) = power * (1 + rest's part): the sum is rounded once, for what 1 + power loses is added
+// to the part. All of it is 2^-64 of its value, so that e is finite wherever the result is not zero.
 LANE Floats sigmoid_of(Floats x) {
-  const Floats inside = greater_or_second(all_lanes(-132.391f), (Floats)((Ints)x | INT32_MIN));
-  const ExpVectors parts = exp_parts(inside, 127.0f + 64.0f);
-  const Floats e = exp_of_rest(parts.rest) * (Floats)(parts.shifted << 23);
-  const Floats under = fma(e, 0x1p-64f, 1.0f), lost = fma(e, 0x1p-64f, 1.0f - under), quotient = e / under;
-  const Floats excess = fma(quotient, lost, fma(quotient, under, -e));
-  const Floats below = fma(excess, fma(quotient, 0x1p-64f, -1.0f), quotient);
-  const Ints sign = (Ints)x & INT32_MIN, one = ~((Ints)x >> 31) & static_cast<int32_t>(as_bits(1.0f));
-  return fma(below, (Floats)(sign ^ static_cast<int32_t>(as_bits(-0x1p-64f))), (Floats)one);
+  const Floats inside = greater_or_second(all_lanes(-126.0f), lesser_or_second(all_lanes(40.0f), x));
+  const ExpVectors parts = exp_parts<-1>(inside, 127.0f - 64.0f);
+  const Floats one = all_lanes(0x1p-64f), power = (Floats)(parts.shifted << 23);
+  const Floats sum = one + power, lost = one - (sum - power);
+  return one / (sum + fma(power, expm1_of_rest(parts.rest), lost));
 }
 
 LANE Floats magnitude(Floats x) { return (Floats)((Ints)x & INT32_MAX); }

@@ -30,6 +30,7 @@ class Folding {
 
   int64_t lanes_per_block() const { return over_lanes_ ? kFoldLanes : lanes_; }  // accumulators
   bool over_lanes() const { return over_lanes_; }
+  bool folds_floats() const { return type_ == RegisterType::Float; }
   Lane identity() const { return identity_; }
 
   void start(Accumulators acc, int64_t lanes) const;

@@ -100,6 +100,12 @@ LANE Floats rounded_to_sen169(Floats x) {
 #endif
 }
 
+// The same for 0 <= x <= 1.
+LANE Floats fraction_to_sen169(Floats x) {
+  const Ints rounded = ((Ints)x + 0x2000) & ~0x3FFF;
+  return (Floats)(rounded & (rounded > (96 << 23)));
+}
+
 // Codes widen in pairs of vectors: all of it is 16-bit arithmetic on twice as many lanes, then halves are interleaved.
 struct FloatsPair {
   Floats first, second;

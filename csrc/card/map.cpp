@@ -14,7 +14,7 @@ namespace {
 
 class MapStep final : public PreparedStep {
  public:
-  MapStep(const Step& step, Isa isa) : step_(step), inputs_(step, isa) {
+  MapStep(const Step& step, Isa isa) : step_(step), on_one_core_(step), inputs_(step, isa) {
     code_ = compile(step.code, inputs_.registers(), vector_kernels(isa));
     for (size_t i = 0; i < step.outputs.size(); ++i)
       stores_.push_back(store_port(step.outputs[i], code_.types[i], step.lane.lanes, vector_kernels(isa)));
@@ -24,22 +24,34 @@ class MapStep final : public PreparedStep {
     const std::vector<StreamOffsets> strides = stream_strides(step);
     sort_by_stride(strides, step.inputs.size(), order);
     parts_ = BoxParts(step, strides, order);
+    for (Loop& loop : on_one_core_.loops) loop.split = 1;
+    all_parts_ = BoxParts(on_one_core_, strides, order);
+    const auto in_memory = [](const Operand& operand) { return operand.space == Space::Memory; };
+    joins_cores_ = std::all_of(step.inputs.begin(), step.inputs.end(), in_memory) &&
+                   std::all_of(step.outputs.begin(), step.outputs.end(), in_memory);
   }
 
   void run(const StepArguments& arguments, CoreRange cores) const override {
-    const int64_t lanes = step_.lane.lanes;
-    const TaskSplit split(cores.count, parts_.points(), chunk_blocks(step_), lanes);
-    split.run([&](int core, int64_t first, int64_t last) {
-      set_constants(code_, RegisterFile::mine().slots());
-      inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
-      parts_.each(step_, cores.first + core, first, last,
-                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                    run_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
-                  });
-    });
+    // All cores at once are one large box: memory is walked in longer runs than a core has.
+    if (joins_cores_ && cores.count == core_count(step_) && cores.count > 1)
+      run_box(arguments, on_one_core_, all_parts_, {0, 1});
+    else
+      run_box(arguments, step_, parts_, cores);
   }
 
  private:
+  void run_box(const StepArguments& arguments, const Step& step, const BoxParts& parts, CoreRange cores) const {
+    const TaskSplit split(cores.count, parts.points(), chunk_blocks(step), step.lane.lanes);
+    split.run([&](int core, int64_t first, int64_t last) {
+      set_constants(code_, RegisterFile::mine().slots());
+      inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
+      parts.each(step, cores.first + core, first, last,
+                 [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                   run_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
+                 });
+    });
+  }
+
   void run_part(const StepArguments& arguments, NestWalk walk, int64_t points, int valid) const {
     const Slots& slots = RegisterFile::mine().slots();
     const size_t first_store = step_.inputs.size();
@@ -61,11 +73,12 @@ class MapStep final : public PreparedStep {
   }
 
   const Step& step_;
+  Step on_one_core_;  // the step without its split
   const StepInputs inputs_;
   std::vector<Port> stores_;
   CompiledCode code_;
-  BoxParts parts_;
-  bool stores_at_once_ = false;
+  BoxParts parts_, all_parts_;
+  bool stores_at_once_ = false, joins_cores_ = false;
 };
 
 }  // namespace

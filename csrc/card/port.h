@@ -37,6 +37,12 @@ Port store_port(const Operand& operand, RegisterType type, int lanes, const Vect
 // How many blocks from the first on follow each other in memory.
 int contiguous_blocks(const Port& port, const int64_t* offsets, int blocks);
 
+// Asks the host for a block's lines ahead of their use.
+inline void prefetch_block(const Port& port, const std::byte* block) {
+  if (port.kind != OperandKind::Vector || !port.dense) return;
+  for (int64_t line = 0; line < int64_t{port.lanes} * port.itemsize; line += 64) __builtin_prefetch(block + line);
+}
+
 // Fills target[0 .. blocks * lanes) from the blocks at base + offsets[..]. Iota: the offsets are the values.
 void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target);
 // Stores the first `valid` lanes of each block; a Splat stores lane 0.

@@ -2,7 +2,9 @@
 #include <array>
 
 #include "prepared_step.h"
+#include "row_phrases.h"
 #include "rows.h"
+#include "step_inputs.h"
 
 namespace openspyre {
 namespace {
@@ -13,7 +15,9 @@ struct RowTypes {
   std::array<bool, kMaxRowRegisters> row_known{};
   std::array<bool, kMaxRowScalars> scalar_known{};
 
-  explicit RowTypes(const Step& step) {
+  std::span<const Operand> inputs;
+
+  explicit RowTypes(const Step& step) : inputs(step.inputs) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       rows[i] = register_type(step.inputs[i]);
       row_known[i] = true;
@@ -23,6 +27,7 @@ struct RowTypes {
     if (name >= kRowScalar) return name - kRowScalar < kMaxRowScalars && scalar_known[name - kRowScalar];
     return name < kMaxRowRegisters && row_known[name];
   }
+  Known value_of(uint8_t name) const { return name < inputs.size() ? known_of(inputs[name]) : Known::Nothing; }
   RegisterType type(uint8_t name) const { return name >= kRowScalar ? scalars[name - kRowScalar] : rows[name]; }
   void set(const RowStage& stage, RegisterType type) {
     if (stage.kind == RowStage::Kind::Map) {
@@ -38,7 +43,7 @@ struct RowTypes {
 // What a stage's code gets. All of it is kept: row registers are read again by other stages.
 std::vector<CodeInput> stage_inputs(const RowStage& stage, const RowTypes& types) {
   std::vector<CodeInput> inputs;
-  for (const uint8_t row : stage.rows) inputs.push_back({types.type(row), true});
+  for (const uint8_t row : stage.rows) inputs.push_back({types.type(row), true, types.value_of(row)});
   if (stage.kind == RowStage::Kind::Reduce) inputs[0].type = folded_type(stage.combine, inputs[0].type);
   return inputs;
 }
@@ -135,6 +140,7 @@ class Planner {
     for (const RowStage& stage : step_.stages) add(stage);
     for (const uint8_t result : plan_.results) plan_.types.push_back(types_.type(result));
     find_stored_rows();
+    for (RowPass& pass : plan_.passes) pass.whole = pass_phrases(step_, plan_, pass, kernels_);
     return std::move(plan_);
   }
 
@@ -189,8 +195,10 @@ class Planner {
 
   static bool may_bind(const CompiledStage& stage) {
     const uint8_t slot = stage.code.results[0];
-    const bool computed = std::any_of(stage.code.operations.begin(), stage.code.operations.end(),
-                                      [&](const Operation& operation) { return operation.target == slot; });
+    const std::vector<uint8_t>& inputs = stage.code.inputs;
+    const bool computed = std::find(inputs.begin(), inputs.end(), slot) == inputs.end() &&
+                          std::none_of(stage.code.constants.begin(), stage.code.constants.end(),
+                                       [&](const Constant& constant) { return constant.target == slot; });
     return computed && std::find(stage.rows.begin(), stage.rows.end(), stage.target) == stage.rows.end();
   }
 

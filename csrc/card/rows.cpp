@@ -2,6 +2,8 @@
 #include "rows.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "box_parts.h"
@@ -14,10 +16,10 @@ namespace {
 
 // Chunk-sized lanes of the running thread, and whole rows behind them.
 struct RowMemory {
-  alignas(64) Lane chunk[kMaxRowRegisters][kChunkLanes];
-  alignas(64) Lane scalar[kMaxRowScalars][kChunkLanes];  // spread over a chunk's points
-  alignas(64) Lane constant[kMaxSlots][kChunkLanes];
-  alignas(64) Lane accumulator[kMaxRowScalars][kChunkLanes];
+  alignas(64) ChunkLanes chunk[kMaxRowRegisters];
+  alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
+  alignas(64) ChunkLanes constant[kMaxSlots];
+  alignas(64) ChunkLanes accumulator[kMaxRowScalars];
   std::vector<Lane> rows;
   std::vector<Slots> slots;  // of each stage
   static RowMemory& mine() {
@@ -48,6 +50,10 @@ class RowsStep final : public PreparedStep {
                             [](const Operand& operand) { return operand.kind == OperandKind::Iota; });
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
     tail_lanes_ = tail_lanes(step);
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      shared_[i] =
+          step.inputs[i].kind == OperandKind::Vector && plan_.stored_row[i] < 0 &&
+          std::all_of(outer.begin(), outer.end(), [&](int k) { return strides_[static_cast<size_t>(k)][i] == 0; });
     const int64_t row_bytes = std::max<int64_t>(1, plan_.stored_rows * row_points_ * step.lane.lanes * 4);
     group_ = static_cast<int>(std::clamp<int64_t>(kRowMemoryBytes / row_bytes, 4, kMostRows));
     group_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, std::min(group_, chunk_blocks(step))));
@@ -129,23 +135,84 @@ class RowsStep final : public PreparedStep {
     chunk.blocks = blocks;
     while (chunk.first < row_points_) {
       next_chunk(walk, outer, valid, chunk, gathered);
+      const bool whole = is_whole(pass, chunk);
       for (const uint8_t input : pass.loads)
         if (!inputs_.registers()[input].kept)
           load_blocks(inputs_.port(input), arguments.inputs[input] + chunk.shift[input],
-                      chunk.offsets->at[input].data(), chunk.points * blocks, row_lanes(input, chunk));
+                      chunk.offsets->at[input].data(), whole && shared_[input] ? 1 : chunk.points * blocks,
+                      row_lanes(input, chunk));
       prefetch(arguments, pass, outer, walk.here(), blocks);
-      for (const CompiledStage& stage : pass.stages) run_stage(arguments, stage, chunk);
+      if (whole) run_phrases(arguments, pass.whole, chunk);
+      for (const CompiledStage& stage : pass.stages)
+        if (!whole) run_stage(arguments, stage, chunk);
       chunk.first += chunk.points;
     }
     for (const CompiledStage& stage : pass.stages)
       if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, memory, outer, blocks, valid);
   }
 
+  // How far apart the chunk's blocks are in memory, if all are equally far.
+  static std::optional<int64_t> block_step(const std::array<int64_t, kMaxChunkBlocks>& offsets, int blocks) {
+    const int64_t step = blocks > 1 ? offsets[1] - offsets[0] : 0;
+    for (size_t b = 1; b < static_cast<size_t>(blocks); ++b)
+      if (offsets[b] - offsets[b - 1] != step) return std::nullopt;
+    return step;
+  }
+
+  // Whether the pass's phrases serve the chunk: one point per row, all lanes hold elements.
+  bool is_whole(const RowPass& pass, const Chunk& chunk) const {
+    if (pass.whole.phrases.empty() || chunk.points != 1) return false;
+    if (chunk.reduce_valid != step_.lane.lanes || chunk.store_valid != step_.lane.lanes) return false;
+    const int output = pass.whole.stored_output;
+    return output < 0 || block_step(chunk.offsets->at[step_.inputs.size() + static_cast<size_t>(output)], chunk.blocks);
+  }
+
+  Link link_to(const StepArguments& arguments, RowPlace place, const Chunk& chunk) const {
+    const int64_t block_bytes = step_.lane.lanes * static_cast<int64_t>(sizeof(Lane));
+    const auto lanes = [&](Lane* first, int64_t step) { return Link{reinterpret_cast<std::byte*>(first), step}; };
+    switch (place.kind) {
+      case RowPlace::Kind::Row:
+        return lanes(row_lanes(place.index, chunk), shared_[place.index] ? 0 : block_bytes);
+      case RowPlace::Kind::Scalar:
+        return lanes(chunk.memory.scalar[place.index], block_bytes);
+      case RowPlace::Kind::Constant:
+        return lanes(chunk.memory.constant[place.index], 0);
+      case RowPlace::Kind::Accumulator:
+        return lanes(chunk.memory.accumulator[place.index], block_bytes);
+      case RowPlace::Kind::Temporary:
+        return lanes(RegisterFile::mine().slots()[place.index], block_bytes);
+      case RowPlace::Kind::Output: {
+        const size_t stream = step_.inputs.size() + place.index;
+        const auto& offsets = chunk.offsets->at[stream];
+        return {arguments.outputs[place.index] + offsets[0] + chunk.shift[stream], *block_step(offsets, chunk.blocks)};
+      }
+    }
+    return {};
+  }
+
+  void run_phrases(const StepArguments& arguments, const PassPhrases& whole, const Chunk& chunk) const {
+    std::array<Link, kMostPlaces> places;
+    for (size_t i = 0; i < whole.places.size(); ++i) places[i] = link_to(arguments, whole.places[i], chunk);
+    for (const PassPhrase& phrase : whole.phrases) {
+      std::array<Link, kMostPhraseLinks> links;
+      for (size_t i = 0; i < phrase.places.size(); ++i) links[i] = places[phrase.places[i]];
+      phrase.kernel(links.data(), int64_t{chunk.blocks} * step_.lane.lanes, step_.lane.lanes);
+    }
+    for (const auto [output, row] : whole.outputs)
+      store(arguments, static_cast<size_t>(output), row_lanes(row, chunk), chunk);
+  }
+
   // The next point's blocks are far away; ask for them while this chunk is computed.
   void prefetch(const StepArguments& arguments, const RowPass& pass, const ChunkOffsets& outer,
                 const StreamOffsets& next, int blocks) const {
     for (const uint8_t s : pass.loads)
-      for (int b = 0; b < blocks; ++b) inputs_.prefetch(s, arguments, outer.at[s][static_cast<size_t>(b)] + next[s]);
+      for (int b = 0; b < (shared_[s] ? 1 : blocks); ++b)
+        prefetch_block(inputs_.port(s), arguments.inputs[s] + outer.at[s][static_cast<size_t>(b)] + next[s]);
+    if (pass.whole.stored_output < 0) return;
+    const auto output = static_cast<size_t>(pass.whole.stored_output), stream = step_.inputs.size() + output;
+    for (int b = 0; b < blocks; ++b)
+      prefetch_block(stores_[output],
+                     arguments.outputs[output] + outer.at[stream][static_cast<size_t>(b)] + next[stream]);
   }
 
   // As many points of the row as fit; the point with the partly filled lanes stands alone.
@@ -264,7 +331,8 @@ class RowsStep final : public PreparedStep {
   int64_t row_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
   int group_ = 1;
-  bool has_iota_ = false;  // its offsets are its values
+  std::array<bool, kMaxRowRegisters> shared_{};  // inputs that are the same for all rows
+  bool has_iota_ = false;                        // its offsets are its values
 };
 
 }  // namespace

@@ -26,10 +26,37 @@ struct CompiledStage {
   size_t first_constant = 0;  // of the stage's constants among the step's
 };
 
+// What a phrase's link works on: a row register, row scalar, constant, accumulators (by their numbers), a temporary of
+// the chunk, or an output's memory.
+struct RowPlace {
+  enum class Kind : uint8_t { Row, Scalar, Constant, Accumulator, Temporary, Output } kind;
+  uint8_t index;
+  bool operator==(const RowPlace&) const = default;
+};
+constexpr size_t kMostPlaces = 48;
+
+struct PassPhrase {
+  PhraseKernel kernel;
+  std::vector<uint8_t> places;  // of its links
+};
+
+// The stages of a pass on a whole chunk with one point per row. Without phrases there are only the stages.
+struct PassPhrases {
+  std::vector<PassPhrase> phrases;
+  std::vector<RowPlace> places;
+  int stored_output = -1;  // by a phrase, straight to memory
+  struct Output {
+    int output;
+    uint8_t row;
+  };
+  std::vector<Output> outputs;  // to be stored from their rows
+};
+
 // Stages that can share one walk along the row: none needs a scalar that another of them is still folding.
 struct RowPass {
   std::vector<CompiledStage> stages;
   std::vector<uint8_t> loads;  // inputs read in this pass
+  PassPhrases whole;           // all stages at once
 };
 
 struct RowPlan {

@@ -12,6 +12,12 @@
 
 namespace openspyre {
 
+// A NaN in SEN169 is read as an infinity (N2).
+inline Known known_of(const Operand& operand) {
+  const bool in_memory = operand.kind == OperandKind::Vector || operand.kind == OperandKind::Splat;
+  return in_memory && operand.element.format == DataFormat::SEN169_FP16 ? Known::Number : Known::Nothing;
+}
+
 inline int chunk_blocks(const Step& step) {
   return static_cast<int>(std::max<int64_t>(1, kChunkLanes / step.lane.lanes));
 }
@@ -21,7 +27,7 @@ class StepInputs {
   StepInputs(const Step& step, Isa isa) : step_(step) {
     for (const Operand& operand : step.inputs) {
       ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
-      registers_.push_back({register_type(operand), is_kept(operand)});
+      registers_.push_back({register_type(operand), is_kept(operand), known_of(operand)});
     }
   }
 
@@ -49,14 +55,6 @@ class StepInputs {
 
   void load(size_t input, const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target) const {
     load_blocks(ports_[input], arguments.inputs[input], offsets.at[input].data(), blocks, target);
-  }
-
-  // Asks the host for a block's lines ahead of their use.
-  void prefetch(size_t input, const StepArguments& arguments, int64_t offset) const {
-    const Port& port = ports_[input];
-    if (port.kind != OperandKind::Vector || !port.dense) return;
-    const std::byte* block = arguments.inputs[input] + offset;
-    for (int64_t line = 0; line < int64_t{port.lanes} * port.itemsize; line += 64) __builtin_prefetch(block + line);
   }
 
   const Port& port(size_t input) const { return ports_[input]; }

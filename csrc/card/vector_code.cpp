@@ -3,74 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "fuse.h"
-
 namespace openspyre {
 namespace {
 
 std::array<uint8_t, 3> sources(const Instruction& instruction) { return {instruction.a, instruction.b, instruction.c}; }
-
-RegisterType type_of(char letter) {
-  return letter == 'f' ? RegisterType::Float : letter == 'i' ? RegisterType::Int : RegisterType::Any;
-}
-
-bool compatible(RegisterType have, RegisterType want) {
-  return have == want || have == RegisterType::Any || want == RegisterType::Any;
-}
-
-// Follows the registers' types through the code.
-class TypeCheck {
- public:
-  TypeCheck(const std::string& where, std::vector<std::string>& problems) : where_(where), problems_(problems) {}
-
-  void set(uint8_t target, RegisterType type, const std::string& what) {
-    if (target >= kMaxRegisters)
-      return complain(what + " writes r" + std::to_string(target) + ", the last register is r" +
-                      std::to_string(kMaxRegisters - 1));
-    types_[target] = type;
-    known_[target] = true;
-  }
-
-  RegisterType get(uint8_t source, const std::string& what) {
-    if (source >= kMaxRegisters || !known_[source]) {
-      complain(what + " reads r" + std::to_string(source) + ", which nothing has set");
-      return RegisterType::Any;
-    }
-    return types_[source];
-  }
-
-  void step(const Instruction& instruction, size_t index) {
-    const std::string what = "instruction " + std::to_string(index);
-    if (static_cast<int>(instruction.op) >= kOpCount)
-      return complain(what + " has the unknown opcode " + std::to_string(static_cast<int>(instruction.op)));
-    const std::string named = what + " (" + name(instruction.op) + ")";
-    const char* letter = signature(instruction.op);
-    RegisterType shared = RegisterType::Any;
-    for (size_t i = 0; *letter != '>'; ++letter, ++i) {
-      const uint8_t source = sources(instruction)[i];
-      const RegisterType have = get(source, named), want = *letter == '*' ? shared : type_of(*letter);
-      if (!compatible(have, want))
-        complain(named + " needs " + name(want) + " in r" + std::to_string(source) + ", found " + name(have));
-      if (*letter == '*' && have != RegisterType::Any) shared = have;
-    }
-    set(instruction.target, letter[1] == '*' ? shared : type_of(letter[1]), named);
-  }
-
- private:
-  void complain(const std::string& what) { problems_.push_back(where_ + ": " + what); }
-  const std::string& where_;
-  std::vector<std::string>& problems_;
-  std::array<RegisterType, kMaxRegisters> types_{};
-  std::array<bool, kMaxRegisters> known_{};
-};
-
-// A value's slot is free again after its last use, kept values stay.
-struct Value {
-  int last_use = -1;
-  uint8_t slot = 0;
-};
-
-constexpr int kForever = 1 << 30;
 
 class SlotAllocation {
  public:
@@ -121,69 +57,180 @@ ValueCode name_values(const VectorCode& code, size_t inputs) {
   return named;
 }
 
-}  // namespace
+// A phrase, or an instruction by itself.
+struct ValueOperation {
+  ValuePhrase phrase;
+  ValueInstruction single{};
+};
 
-std::vector<RegisterType> check_code(const VectorCode& code, std::span<const CodeInput> inputs,
-                                     const std::string& where, std::vector<std::string>& problems) {
-  TypeCheck check(where, problems);
-  for (size_t i = 0; i < inputs.size(); ++i) check.set(static_cast<uint8_t>(i), inputs[i].type, "an input");
-  for (const Constant& constant : code.constants) check.set(constant.target, RegisterType::Any, "a constant");
-  for (size_t i = 0; i < code.instructions.size(); ++i) check.step(code.instructions[i], i);
-  std::vector<RegisterType> types;
-  for (const uint8_t result : code.results) types.push_back(check.get(result, "a result"));
-  return types;
+// Storing the only result instead of saving it; rounding it before would add nothing. False: it is not saved here.
+bool store_result(const ValueCode& code, std::vector<ValueLink>& links) {
+  if (code.results.size() != 1 || links.size() < 3) return false;
+  if (links.back().kind != LinkKind::Save || links.back().value != code.results[0]) return false;
+  links.pop_back();
+  if (links.back().kind == LinkKind::RoundSen169 || links.back().kind == LinkKind::RoundFraction) links.pop_back();
+  links.push_back({LinkKind::StoreSen169, code.results[0], code.results[0]});
+  return links.size() > 2;
 }
+
+// Empty if the result shall be stored and cannot be.
+std::vector<ValueOperation> operations_of(const ValueCode& code, std::span<const CodeInput> inputs,
+                                          const VectorKernels& kernels, bool stores) {
+  std::vector<Known> known;
+  for (const CodeInput& input : inputs) known.push_back(input.known);
+  LinkBuilder builder(code.uses, known);
+  std::vector<ValueOperation> operations;
+  const auto add_phrases = [&](std::span<const ValueLink> links) {
+    for (ValuePhrase& phrase : in_phrases(links, kernels)) operations.push_back({std::move(phrase)});
+  };
+  for (const ValueInstruction& instruction : code.instructions) {
+    if (has_link(instruction.op)) {
+      builder.add(instruction);
+      continue;
+    }
+    add_phrases(builder.finish());
+    for (int i = 0; i < arity(instruction.op); ++i) builder.read(instruction.reads[static_cast<size_t>(i)]);
+    operations.push_back({{}, instruction});
+  }
+  std::vector<ValueLink> last = builder.finish();
+  if (stores && !store_result(code, last)) return {};
+  add_phrases(last);
+  return operations;
+}
+
+// Gives values their slots in the order in which a lane meets them; a slot is free again after its value's last reader.
+class SlotAssignment {
+ public:
+  SlotAssignment(const ValueCode& code, std::span<const CodeInput> inputs, size_t constants)
+      : last_use_(code.uses.size(), -1), slots_(code.uses.size(), 0) {
+    for (size_t v = 0; v < inputs.size() + constants; ++v) {
+      if (v >= inputs.size() || inputs[v].kept) last_use_[v] = kForever;
+      slots_[v] = allocation_.take();
+    }
+    for (const size_t result : code.results) last_use_[result] = kForever;
+  }
+
+  std::vector<Operation> assign(std::span<const ValueOperation> operations, const VectorKernels& kernels) {
+    find_last_uses(operations);
+    std::vector<Operation> assigned;
+    for (const ValueOperation& operation : operations) assigned.push_back(assign(operation, kernels));
+    return assigned;
+  }
+
+  uint8_t slot(size_t value) const { return slots_[value]; }
+
+ private:
+  static constexpr int kForever = 1 << 30;
+
+  void find_last_uses(std::span<const ValueOperation> operations) {
+    int place = 0;
+    const auto reads = [&](size_t value) { last_use_[value] = std::max(last_use_[value], place); };
+    for (const ValueOperation& operation : operations) {
+      for (const ValueLink& link : operation.phrase.links) {
+        if (uses_lanes(link.kind) && link.kind != LinkKind::Save) reads(link.value);
+        ++place;
+      }
+      if (operation.phrase.links.empty())
+        for (const size_t read : operation.single.reads) reads(read);
+      ++place;
+    }
+  }
+
+  Operation assign(const ValueOperation& operation, const VectorKernels& kernels) {
+    Operation made;
+    made.phrase = operation.phrase.kernel;
+    for (const ValueLink& link : operation.phrase.links) made.links.push_back(assign(link));
+    if (made.phrase == nullptr) {
+      const auto& [op, reads, target] = operation.single;
+      made.kernel = kernels.map[static_cast<size_t>(op)];
+      made.a = slots_[reads[0]], made.b = slots_[reads[1]], made.c = slots_[reads[2]];
+      for (auto read = reads.begin(); read != reads.end(); ++read)
+        if (std::find(reads.begin(), read, *read) == read) release_after_last_use(*read);
+      made.target = take(target);
+    }
+    ++place_;
+    return made;
+  }
+
+  uint8_t assign(const ValueLink& link) {
+    uint8_t slot = 0;
+    if (link.kind == LinkKind::Save) {
+      slot = take(link.value);
+    } else if (uses_lanes(link.kind)) {
+      slot = slots_[link.value];
+      release_after_last_use(link.value);
+    }
+    ++place_;
+    return slot;
+  }
+
+  uint8_t take(size_t value) {
+    slots_[value] = allocation_.take();
+    if (last_use_[value] < 0) allocation_.release(slots_[value]);
+    return slots_[value];
+  }
+  void release_after_last_use(size_t value) {
+    if (last_use_[value] == place_) allocation_.release(slots_[value]);
+  }
+
+  SlotAllocation allocation_;
+  std::vector<int> last_use_;
+  std::vector<uint8_t> slots_;
+  int place_ = 0;
+};
+
+// The links of a phrase with the lanes they work on.
+using BoundLinks = std::array<Link, kMostPhraseLinks>;
+BoundLinks bound_links(std::span<const uint8_t> links, const Slots& slots) {
+  BoundLinks bound;
+  for (size_t i = 0; i < links.size(); ++i) bound[i] = {reinterpret_cast<std::byte*>(slots[links[i]]), 0};
+  return bound;
+}
+
+void execute(std::span<const Operation> operations, const Slots& slots, int64_t lanes) {
+  for (const Operation& step : operations) {
+    if (step.phrase == nullptr)
+      step.kernel(slots[step.target], slots[step.a], slots[step.b], slots[step.c], lanes);
+    else
+      step.phrase(bound_links(step.links, slots).data(), lanes, lanes);
+  }
+}
+
+}  // namespace
 
 CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, const VectorKernels& kernels) {
   std::vector<std::string> problems;
   CompiledCode compiled;
   compiled.types = check_code(code, inputs, "code", problems);
   const ValueCode named = name_values(code, inputs.size());
-  const std::vector<FusedInstruction> instructions = fuse(named.instructions, named.uses, kernels);
-
-  const size_t first_computed = inputs.size() + code.constants.size();
-  std::vector<Value> values(named.uses.size());
-  for (size_t i = 0; i < instructions.size(); ++i)
-    for (const size_t read : instructions[i].reads) values[read].last_use = static_cast<int>(i);
-  for (size_t v = 0; v < first_computed; ++v)
-    if (v >= inputs.size() || inputs[v].kept) values[v].last_use = kForever;
-  for (const size_t result : named.results) values[result].last_use = kForever;
-
-  SlotAllocation slots;
-  for (size_t v = 0; v < first_computed; ++v) values[v].slot = slots.take();
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    const auto& [kernel, store, reads, target] = instructions[i];
-    for (auto read = reads.begin(); read != reads.end(); ++read) {
-      const bool again = std::find(reads.begin(), read, *read) != read;
-      if (!again && values[*read].last_use == static_cast<int>(i)) slots.release(values[*read].slot);
-    }
-    values[target].slot = slots.take();
-    if (values[target].last_use < 0) slots.release(values[target].slot);
-    compiled.operations.push_back(
-        {kernel, values[target].slot, values[reads[0]].slot, values[reads[1]].slot, values[reads[2]].slot});
-  }
-  if (!instructions.empty() && named.results == std::vector{instructions.back().target})
-    compiled.sen169_store = instructions.back().sen169_store;
-  for (size_t i = 0; i < inputs.size(); ++i) compiled.inputs.push_back(values[i].slot);
+  SlotAssignment slots(named, inputs, code.constants.size()), storing_slots = slots;  // inputs and constants are shared
+  compiled.operations = slots.assign(operations_of(named, inputs, kernels, false), kernels);
+  compiled.storing = storing_slots.assign(operations_of(named, inputs, kernels, true), kernels);
+  for (size_t i = 0; i < inputs.size(); ++i) compiled.inputs.push_back(slots.slot(i));
   for (size_t i = 0; i < code.constants.size(); ++i)
-    compiled.constants.push_back({values[inputs.size() + i].slot, code.constants[i].bits});
-  for (const size_t result : named.results) compiled.results.push_back(values[result].slot);
+    compiled.constants.push_back({slots.slot(inputs.size() + i), code.constants[i].bits});
+  for (const size_t result : named.results) compiled.results.push_back(slots.slot(result));
   return compiled;
 }
 
+void execute(const CompiledCode& code, const Slots& slots, int64_t lanes) { execute(code.operations, slots, lanes); }
+
 bool stores_at_once(const CompiledCode& code, const Port& port) {
-  return code.sen169_store != nullptr && port.kind == OperandKind::Vector && port.dense && port.sen169;
+  return !code.storing.empty() && port.kind == OperandKind::Vector && port.dense && port.sen169;
 }
 
 void execute_to(const CompiledCode& code, const Slots& slots, const Port& port, std::byte* base, const int64_t* offsets,
                 int blocks) {
-  const Operation& last = code.operations.back();
-  execute(std::span(code.operations).first(code.operations.size() - 1), slots, int64_t{blocks} * port.lanes);
+  const Operation& last = code.storing.back();
+  execute(std::span(code.storing).first(code.storing.size() - 1), slots, int64_t{blocks} * port.lanes);
+  BoundLinks bound = bound_links(last.links, slots);
   for (int i = 0; i < blocks;) {
     const int run = contiguous_blocks(port, offsets + i, blocks - i);
-    const int64_t at = int64_t{i} * port.lanes;
-    code.sen169_store(base + offsets[i], slots[last.a] + at, slots[last.b] + at, slots[last.c] + at,
-                      int64_t{run} * port.lanes);
+    const int64_t lanes = int64_t{run} * port.lanes;
+    bound[last.links.size() - 1].place = base + offsets[i];
+    last.phrase(bound.data(), lanes, lanes);
+    for (size_t link = 0; link + 1 < last.links.size(); ++link)
+      bound[link].place += lanes * static_cast<int64_t>(sizeof(Lane));
     i += run;
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nest.h"
+#include "phrases.h"
 #include "port.h"
 #include "program.h"
 #include "vector_kernels.h"
@@ -19,20 +20,24 @@ constexpr int kMaxSlots = 2 * kMaxRegisters;
 struct CodeInput {
   RegisterType type = RegisterType::Any;
   bool kept = false;  // loaded once and valid for all chunks
+  Known known = Known::Nothing;
 };
 
+// A kernel over all lanes of a chunk, or a phrase.
 struct Operation {
-  MapKernel kernel;
-  uint8_t target, a, b, c;  // slots
+  MapKernel kernel = nullptr;
+  uint8_t target = 0, a = 0, b = 0, c = 0;  // slots
+  PhraseKernel phrase = nullptr;
+  std::vector<uint8_t> links;  // their slots
 };
 
 struct CompiledCode {
   std::vector<Operation> operations;
-  MapStoreKernel sen169_store = nullptr;  // the last operation with its value stored, if that is the only result
-  std::vector<uint8_t> inputs;            // slot of input i
-  std::vector<Constant> constants;        // their targets are slots
-  std::vector<uint8_t> results;           // slot of result i
-  std::vector<RegisterType> types;        // type of result i
+  std::vector<Operation> storing;   // the same with the only result stored by the last link; empty where that cannot be
+  std::vector<uint8_t> inputs;      // slot of input i
+  std::vector<Constant> constants;  // their targets are slots
+  std::vector<uint8_t> results;     // slot of result i
+  std::vector<RegisterType> types;  // type of result i
 };
 
 // Appends what is wrong with the code to `problems`; `where` names it. Gives the types of the results.
@@ -51,18 +56,12 @@ class RegisterFile {
 
  private:
   RegisterFile();
-  alignas(64) Lane lanes_[kMaxSlots][kChunkLanes];
+  alignas(64) ChunkLanes lanes_[kMaxSlots];
   Slots slots_;
 };
 
 void set_constants(const CompiledCode& code, const Slots& slots);
-inline void execute(std::span<const Operation> operations, const Slots& slots, int64_t lanes) {
-  for (const Operation& step : operations)
-    step.kernel(slots[step.target], slots[step.a], slots[step.b], slots[step.c], lanes);
-}
-inline void execute(const CompiledCode& code, const Slots& slots, int64_t lanes) {
-  execute(code.operations, slots, lanes);
-}
+void execute(const CompiledCode& code, const Slots& slots, int64_t lanes);
 
 // Whether execute_to can store the code's result; blocks must be filled with valid lanes.
 bool stores_at_once(const CompiledCode& code, const Port& port);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "formats.h"
 #include "isa.h"
@@ -17,8 +19,6 @@ constexpr int64_t kLaneUnit = 32;
 using MapKernel = void (*)(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
 using LoadKernel = void (*)(const void* source, Lane* target, int64_t n);
 using StoreKernel = void (*)(const Lane* source, void* target, int64_t n);
-// A map whose results go to memory at once.
-using MapStoreKernel = void (*)(void* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
 // Folds: an associative opcode applied again and again.
 enum class Fold : uint8_t { Add, Mul, Max, Min, AddI, MulI, MaxI, MinI, And, Or };
 constexpr int kFoldCount = 10;
@@ -43,19 +43,55 @@ enum class HotFormat : uint8_t {
 };
 constexpr int kHotFormatCount = 8;
 
-// What runs of instructions are made of, see fuse.h. SubFrom and DivInto have the run's value as their second operand.
-enum class FusedFirst : uint8_t { Add, Sub, Mul, Div, Neg, RoundSen169 };
-constexpr int kFusedFirstCount = 6;
-enum class FusedSecond : uint8_t { None, Add, Sub, SubFrom, Mul, Square, DivInto, Exp };
-constexpr int kFusedSecondCount = 8;
-// By first, whether it is rounded to SEN169, second, whether that is.
-using FusedKernels =
-    std::array<std::array<std::array<std::array<MapKernel, 2>, kFusedSecondCount>, 2>, kFusedFirstCount>;
+// A link of a phrase (see phrases.h), bound to what it works on: lanes in `place`, from one block to the next `step`
+// bytes further. A step of 0 is lanes that all blocks share.
+struct Link {
+  std::byte* place;
+  int64_t step;
+};
+// Runs the links over `lanes` lanes in blocks, multiples of kLaneUnit.
+using PhraseKernel = void (*)(const Link* links, int64_t lanes, int64_t block);
+struct Phrase {
+  PhraseKernel kernel;
+  size_t length;  // links it is made of
+  bool saves;     // a Save comes on top of them
+};
+constexpr size_t kMostPhraseLinks = 8;
+
+enum class LinkKind : uint8_t {
+  Load,
+  Save,
+  StoreSen169,  // to memory, rounded
+  // The value and the link's lanes, in this order; SubFrom and DivInto in the other one.
+  Add,
+  Sub,
+  SubFrom,
+  Mul,
+  Div,
+  DivInto,
+  Min,
+  Max,
+  // The value alone.
+  Neg,
+  Square,
+  Exp,
+  Tanh,
+  Erf,
+  Erfc,
+  Sigmoid,
+  RoundSen169,
+  RoundFraction,  // a number from 0 to 1 to SEN169
+  // The link's lanes are folded with the value, which stays.
+  FoldAdd,
+  FoldMul,
+  FoldMax,
+  FoldMin,
+};
+constexpr int kLinkCount = static_cast<int>(LinkKind::FoldMin) + 1;
 
 struct VectorKernels {
   std::array<MapKernel, kOpCount> map;
-  FusedKernels fused;  // sources: both of the first, then the second's other one
-  std::array<MapStoreKernel, kFusedFirstCount> sen169_store_of;  // the first alone; rounding it before adds nothing
+  Phrase (*find_phrase)(std::span<const LinkKind> links);  // the longest that they begin with
   std::array<LoadKernel, kHotFormatCount> load;
   std::array<StoreKernel, kHotFormatCount> store;
   std::array<RowFoldKernel, kFoldCount> fold_rows;         // of registers, and of memory in 32-bit formats

@@ -1,4 +1,7 @@
 // The kernels of one instruction set. Included by one source per set, which defines ISA_NAME; see CMakeLists.txt.
+#include <algorithm>
+#include <utility>
+
 #include "functions_exp.h"
 #include "functions_log.h"
 #include "functions_trig.h"
@@ -175,7 +178,7 @@ STORE(Int8, uint8_t, bits)
 STORE(UInt8Word, uint32_t, bits & 0xFFu)
 
 #include "vector_folds.inl"
-#include "vector_fused.inl"
+#include "vector_phrases.inl"
 
 // clang-format off
 constexpr VectorKernels kKernels = {
@@ -189,8 +192,7 @@ constexpr VectorKernels kKernels = {
      AddI_kernel, SubI_kernel, MulI_kernel, DivI_kernel, ModI_kernel, TDivI_kernel, TModI_kernel, NegI_kernel, AbsI_kernel,
      MinI_kernel, MaxI_kernel, And_kernel, Or_kernel, Xor_kernel, Not_kernel, Shl_kernel, Shr_kernel,
      FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, map_vectors<RoundSen169Vector>, Copy_kernel},
-    {kFused<AddVector>, kFused<SubVector>, kFused<MulVector>, kFused<DivVector>, kFused<NegVector>, kFused<RoundSen169Vector>},
-    {store_fused<AddVector>, store_fused<SubVector>, store_fused<MulVector>, store_fused<DivVector>, store_fused<NegVector>, store_fused<RoundSen169Vector>},
+    find_phrase,
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
     {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},
 #define FOLD_ROWS(sum, Format)                                                                                  \

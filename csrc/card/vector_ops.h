@@ -16,7 +16,6 @@ LANE Floats or_nan_of(Floats result, Floats x) { return (Floats)((Ints)result | 
     using Lanes = LaneType;                                                                                     \
     LANE static LaneType apply([[maybe_unused]] LaneType a, [[maybe_unused]] LaneType b) { return expression; } \
   };
-VECTOR_OP(Itself, Floats, a)
 VECTOR_OP(Add, Floats, a + b)
 VECTOR_OP(Sub, Floats, a - b)
 VECTOR_OP(SubFrom, Floats, b - a)
@@ -33,6 +32,7 @@ VECTOR_OP(Tanh, Floats, tanh_of(a))
 VECTOR_OP(Erf, Floats, erf_of(a))
 VECTOR_OP(Erfc, Floats, erfc_of(a))
 VECTOR_OP(RoundSen169, Floats, rounded_to_sen169(a))
+VECTOR_OP(RoundFraction, Floats, fraction_to_sen169(a))
 VECTOR_OP(AddI, Words, a + b)
 VECTOR_OP(MulI, Words, a* b)
 VECTOR_OP(MaxI, Ints, a > b ? a : b)

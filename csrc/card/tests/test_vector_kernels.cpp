@@ -1,5 +1,5 @@
 // The kernels of every instruction set: SEN169 in and out of registers against the format's definition, and runs of
-// instructions in one kernel against the same instructions one by one.
+// instructions in one phrase against the same instructions one by one.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -124,34 +124,90 @@ TEST(storing_and_rounding_to_sen169_follow_the_format) {
   }
 }
 
-// r3 = first(r0, r1); perhaps rounded; r4 = second of r3 and r2, in both orders; perhaps rounded.
-TEST(runs_of_instructions_are_one_kernel_with_the_same_bits) {
+// Random code of instructions that have links, and now and then one that has none.
+VectorCode random_code(std::mt19937_64& random) {
+  const Op with_links[] = {Op::Add, Op::Sub,  Op::Mul, Op::Div,  Op::Min,     Op::Max,        Op::Neg,
+                           Op::Exp, Op::Tanh, Op::Erf, Op::Erfc, Op::Sigmoid, Op::RoundSen169};
+  const auto below = [&](uint64_t limit) { return static_cast<uint8_t>(random() % limit); };
+  VectorCode code;
+  const int length = 1 + below(12);
+  uint8_t last = 0;
+  for (int i = 0; i < length; ++i) {
+    const Op op = below(8) == 0 ? Op::Abs : with_links[below(std::size(with_links))];
+    const uint8_t registers = static_cast<uint8_t>(3 + std::min(i, 5));
+    const auto source = [&] { return below(2) == 0 ? last : below(registers); };
+    const uint8_t target = static_cast<uint8_t>(3 + (i < 5 ? i : below(5)));
+    code.instructions.push_back({op, target, source(), source()});
+    last = target;
+  }
+  code.results = {last};
+  return code;
+}
+
+TEST(phrases_give_the_bits_of_their_instructions_one_by_one) {
   const Operands operands;
-  for (const Op first : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Neg, Op::RoundSen169})
-    for (const Instruction& second : {Instruction{Op::Add, 4, 3, 2},
-                                      {Op::Add, 4, 2, 3},
-                                      {Op::Sub, 4, 3, 2},
-                                      {Op::Sub, 4, 2, 3},
-                                      {Op::Mul, 4, 3, 2},
-                                      {Op::Mul, 4, 2, 3},
-                                      {Op::Mul, 4, 3, 3},
-                                      {Op::Div, 4, 2, 3},
-                                      {Op::Exp, 4, 3}})
-      for (int rounds = 0; rounds < 4; ++rounds) {
-        VectorCode code{{{first, 3, 0, 1}}, {}, {4}};
-        if (rounds % 2 == 1) code.instructions.push_back({Op::RoundSen169, 3, 3});
-        code.instructions.push_back(second);
-        if (rounds / 2 == 1) code.instructions.push_back({Op::RoundSen169, 4, 4});
-        std::vector<Lane> of_first_isa;
-        for (const Isa isa : isas()) {
-          const CompiledCode made = compiled(code, isa);
-          CHECK_EQ(made.operations.size(), size_t{1});
-          const std::vector<Lane> got = run(made, operands);
-          CHECK(same(got, one_by_one(code, operands, vector_kernels(isa))));
-          if (of_first_isa.empty()) of_first_isa = got;
-          CHECK(same(got, of_first_isa));
-        }
-      }
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 1000; ++round) {
+    const VectorCode code = random_code(random);
+    std::vector<Lane> of_first_isa;
+    for (const Isa isa : isas()) {
+      const std::vector<Lane> got = run(compiled(code, isa), operands);
+      CHECK(same(got, one_by_one(code, operands, vector_kernels(isa))));
+      if (of_first_isa.empty()) of_first_isa = got;
+      CHECK(same(got, of_first_isa));
+    }
+  }
+}
+
+TEST(common_instructions_share_phrases) {
+  const VectorCode code{{{Op::Sub, 3, 0, 1},
+                         {Op::Mul, 3, 3, 2},
+                         {Op::Mul, 3, 3, 1},
+                         {Op::Add, 3, 3, 0},
+                         {Op::RoundSen169, 3, 3},
+                         {Op::RoundSen169, 4, 0},
+                         {Op::Sigmoid, 4, 4},
+                         {Op::RoundSen169, 4, 4},
+                         {Op::Mul, 4, 3, 4}},
+                        {},
+                        {4}};
+  const CompiledCode made = compiled(code, Isa::Baseline);
+  CHECK_EQ(made.operations.size(), size_t{4});           // the norm, the rounding, the sigmoid, what stands behind it
+  CHECK_EQ(made.operations[0].links.size(), size_t{7});  // with a load and a save
+  CHECK_EQ(made.storing.size(), size_t{4});
+}
+
+TEST(a_sigmoid_of_a_number_is_rounded_with_the_same_bits) {
+  const VectorCode code{{{Op::RoundSen169, 3, 0}, {Op::Sigmoid, 3, 3}, {Op::RoundSen169, 3, 3}}, {}, {3}};
+  Operands operands;
+  std::mt19937_64 random(12);
+  for (Lane& lane : operands.lanes[0]) lane = bits(static_cast<float>(static_cast<int64_t>(random() % 240) - 120) / 4);
+  for (const Isa isa : isas())
+    CHECK(same(run(compiled(code, isa), operands), one_by_one(code, operands, vector_kernels(isa))));
+}
+
+TEST(a_phrase_stores_what_saving_and_storing_would) {
+  const Operands operands;
+  const auto word = static_cast<size_t>(HotFormat::Sen169);
+  for (const bool rounds : {false, true}) {
+    VectorCode code{{{Op::Mul, 3, 0, 1}, {Op::Add, 3, 3, 2}}, {}, {3}};
+    if (rounds) code.instructions.push_back({Op::RoundSen169, 3, 3});
+    for (const Isa isa : isas()) {
+      const VectorKernels& kernels = vector_kernels(isa);
+      std::vector<uint16_t> expected(kChunkLanes), got(kChunkLanes);
+      kernels.store[word](one_by_one(code, operands, kernels).data(), expected.data(), kChunkLanes);
+      const Port port = store_port({}, RegisterType::Float, 64, kernels);
+      const CompiledCode made = compiled(code, isa);
+      CHECK(stores_at_once(made, port));
+      const Slots& slots = RegisterFile::mine().slots();
+      for (size_t i = 0; i < 3; ++i) std::copy_n(operands.lanes[i], kChunkLanes, slots[made.inputs[i]]);
+      std::array<int64_t, kChunkLanes / 64> offsets;  // the first half of the blocks behind the second
+      for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<int64_t>((i + 8) % 16) * 128;
+      execute_to(made, slots, port, reinterpret_cast<std::byte*>(got.data()), offsets.data(), 16);
+      std::rotate(got.begin(), got.begin() + kChunkLanes / 2, got.end());
+      CHECK(got == expected);
+    }
+  }
 }
 
 TEST(a_value_that_is_read_again_is_not_lost_in_a_run) {

@@ -21,11 +21,12 @@ def _gelu_erf(g: Value, x: Value) -> Value:
 
 
 def _gelu_tanh(g: Value, x: Value) -> Value:
-    """(1 + tanh(u)) / 2 is sigmoid(2u), as in the row itself."""
+    """(1 + tanh(u)) / 2 is sigmoid(2u), as in the row itself; 1 - sigmoid(2u) would lose digits that slope brings out."""
     square, steep = x * x, math.sqrt(8 / math.pi)
-    s = call("sigmoid", steep * (x + 0.044715 * (square * x)))
+    twice = steep * (x + 0.044715 * (square * x))
+    s, rest = call("sigmoid", twice), call("sigmoid", -twice)
     slope = steep * (1 + 3 * 0.044715 * square)
-    return g * (s + x * s * (1 - s) * slope)
+    return g * (s + x * s * rest * slope)
 
 
 def _mish(g: Value, x: Value) -> Value:

@@ -1,0 +1,73 @@
+// Phrases: instructions in one loop over a chunk, the value that they hand on in processor registers. A value that is
+// wanted elsewhere is saved to lanes of its own. No bit of a result depends on it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "program.h"
+#include "vector_kernels.h"
+
+namespace openspyre {
+
+// An instruction on values: every write to a register makes a new one. Reads beyond the opcode's own repeat the first.
+struct ValueInstruction {
+  Op op;
+  std::array<size_t, 3> reads;
+  size_t target;
+};
+
+// What holds of a value whatever the data: it is no NaN; it is no NaN and from 0 to 1.
+enum class Known : uint8_t { Nothing, Number, Fraction };
+
+struct ValueLink {
+  LinkKind kind;
+  size_t value;  // whose lanes the link works on, if it does
+  size_t held;   // the value in registers after it
+};
+
+struct ValuePhrase {
+  std::vector<ValueLink> links;
+  PhraseKernel kernel;
+};
+
+bool has_link(Op op);
+bool uses_lanes(LinkKind kind);
+
+// Cuts links into phrases that there are kernels for.
+std::vector<ValuePhrase> in_phrases(std::span<const ValueLink> links, const VectorKernels& kernels);
+
+// Makes links of instructions as they come.
+class LinkBuilder {
+ public:
+  // `uses` counts the readers of each value, one more for a result; `known` may be shorter than that.
+  LinkBuilder(std::vector<int> uses, std::vector<Known> known);
+
+  void add(const ValueInstruction& instruction);  // has_link(its opcode)
+  void fold(LinkKind kind, size_t value, size_t accumulators);
+  void read(size_t value) { --uses_[value]; }  // by somebody else, who finds it in its lanes
+  std::vector<ValueLink> finish();             // what there is; the value in registers is saved if it is wanted
+
+ private:
+  struct Form {
+    LinkKind kind;
+    size_t other;
+    int held_reads;  // of the value in registers that the link spares
+  };
+  std::optional<Form> form_with_held(const ValueInstruction& instruction) const;
+  void save_unless_spared(int held_reads);
+  void load(size_t value);
+  void link(LinkKind kind, size_t value) { links_.push_back({kind, value, held_.value_or(value)}); }
+  LinkKind kind_of(const ValueInstruction& instruction) const;
+
+  std::vector<int> uses_;
+  std::vector<Known> known_;
+  std::vector<ValueLink> links_;
+  std::optional<size_t> held_;
+  bool held_in_lanes_ = false;
+};
+
+}  // namespace openspyre
