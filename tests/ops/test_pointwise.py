@@ -314,3 +314,12 @@ def test_what_falls_back_is_known_and_right(name):
         call(host.to("spyre"))
     torch.spyre.set_fallback_mode("silent")
     torch.testing.assert_close(call(host.to("spyre")).cpu(), call(host))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_number_beyond_the_range_of_floats_is_infinite(dtype):
+    x = torch.tensor([1.0, -2.0, 0.0], dtype=dtype)
+    for number in (1e300, -1e300, torch.tensor(1e300, dtype=torch.float64)):
+        expected = x.float() * number
+        torch.testing.assert_close((x.to("spyre").float() * number).cpu(), expected, equal_nan=True)
+        assert ((x.to("spyre") < number).cpu() == (x < number)).all()
