@@ -26,14 +26,12 @@ class MapStep final : public PreparedStep {
     parts_ = BoxParts(step, strides, order);
     for (Loop& loop : on_one_core_.loops) loop.split = 1;
     all_parts_ = BoxParts(on_one_core_, strides, order);
-    const auto in_memory = [](const Operand& operand) { return operand.space == Space::Memory; };
-    joins_cores_ = std::all_of(step.inputs.begin(), step.inputs.end(), in_memory) &&
-                   std::all_of(step.outputs.begin(), step.outputs.end(), in_memory);
+    joins_cores_ = core_count(step) > 1 && all_in_memory(step);
   }
 
   void run(const StepArguments& arguments, CoreRange cores) const override {
     // All cores at once are one large box: memory is walked in longer runs than a core has.
-    if (joins_cores_ && cores.count == core_count(step_) && cores.count > 1)
+    if (joins_cores_ && cores.count == core_count(step_))
       run_box(arguments, on_one_core_, all_parts_, {0, 1});
     else
       run_box(arguments, step_, parts_, cores);

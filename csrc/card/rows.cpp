@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,18 +21,33 @@ struct RowMemory {
   alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
   alignas(64) ChunkLanes constant[kMaxSlots];
   alignas(64) ChunkLanes accumulator[kMaxRowScalars];
-  std::vector<Lane> rows;
+  Lane* rows = nullptr;      // aligned: vectors that cross a line of the cache cost twice
   std::vector<Slots> slots;  // of each stage
+  void make_room(size_t lanes) {
+    if (room_.size() >= lanes + kLineLanes) return;
+    room_.resize(lanes + kLineLanes);
+    void* first = room_.data();
+    size_t bytes = room_.size() * sizeof(Lane);
+    rows = static_cast<Lane*>(std::align(64, lanes * sizeof(Lane), first, bytes));
+  }
   static RowMemory& mine() {
     static thread_local RowMemory memory;
     return memory;
   }
+
+ private:
+  static constexpr size_t kLineLanes = 64 / sizeof(Lane);
+  std::vector<Lane> room_;
 };
 
 class RowsStep final : public PreparedStep {
  public:
   RowsStep(const Step& step, Isa isa)
-      : step_(step), inputs_(step, isa), plan_(plan_rows(step, vector_kernels(isa))), strides_(stream_strides(step)) {
+      : step_(step),
+        on_one_core_(step),
+        inputs_(step, isa),
+        plan_(plan_rows(step, vector_kernels(isa))),
+        strides_(stream_strides(step)) {
     if (step.lane.reduced && step.lane.block_loop >= 0)
       strides_[static_cast<size_t>(step.lane.block_loop)][block_stream()] = 1;
     std::vector<int> outer, inner;
@@ -39,6 +55,9 @@ class RowsStep final : public PreparedStep {
       (step.loops[k].reduced ? inner : outer).push_back(static_cast<int>(k));
     sort_by_stride(strides_, 0, outer);
     outer_ = BoxParts(step, strides_, outer);
+    for (Loop& loop : on_one_core_.loops) loop.split = 1;
+    all_outer_ = BoxParts(on_one_core_, strides_, outer);
+    joins_cores_ = core_count(step) > 1 && all_in_memory(step);
     const CoreBox box = core_box(step, 0);
     inner_ = make_nest(strides_, box, inner);
     for (const int k : inner) row_points_ *= box.extent[static_cast<size_t>(k)];
@@ -56,29 +75,36 @@ class RowsStep final : public PreparedStep {
           std::all_of(outer.begin(), outer.end(), [&](int k) { return strides_[static_cast<size_t>(k)][i] == 0; });
     const int64_t row_bytes = std::max<int64_t>(1, plan_.stored_rows * row_points_ * step.lane.lanes * 4);
     group_ = static_cast<int>(std::clamp<int64_t>(kRowMemoryBytes / row_bytes, 4, kMostRows));
-    group_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, std::min(group_, chunk_blocks(step))));
+    group_ = static_cast<int>(
+        std::clamp<int64_t>((joins_cores_ ? all_outer_ : outer_).points(), 1, std::min(group_, chunk_blocks(step))));
   }
 
   void run(const StepArguments& arguments, CoreRange cores) const override {
-    const TaskSplit split(cores.count, outer_.points(), group_, row_points_ * step_.lane.lanes);
-    split.run([&](int core, int64_t first, int64_t last) {
-      RowMemory& memory = RowMemory::mine();
-      start_thread(arguments, memory);
-      outer_.each(step_, cores.first + core, first, last,
-                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                    NestWalk walk(nest, base, begin);
-                    for (int64_t left = end - begin; left > 0; left -= group_) {
-                      const int blocks = static_cast<int>(std::min<int64_t>(group_, left));
-                      ChunkOffsets offsets;
-                      walk.next(blocks, static_cast<int>(block_stream()) + 1, offsets);
-                      for (const RowPass& pass : plan_.passes)
-                        run_pass(arguments, pass, memory, offsets, blocks, valid);
-                    }
-                  });
-    });
+    if (joins_cores_ && cores.count == core_count(step_))
+      run_box(arguments, on_one_core_, all_outer_, {0, 1});
+    else
+      run_box(arguments, step_, outer_, cores);
   }
 
  private:
+  void run_box(const StepArguments& arguments, const Step& step, const BoxParts& outer, CoreRange cores) const {
+    const TaskSplit split(cores.count, outer.points(), group_, row_points_ * step.lane.lanes);
+    split.run([&](int core, int64_t first, int64_t last) {
+      RowMemory& memory = RowMemory::mine();
+      start_thread(arguments, memory);
+      outer.each(step, cores.first + core, first, last,
+                 [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                   NestWalk walk(nest, base, begin);
+                   for (int64_t left = end - begin; left > 0; left -= group_) {
+                     const int blocks = static_cast<int>(std::min<int64_t>(group_, left));
+                     ChunkOffsets offsets;
+                     walk.next(blocks, static_cast<int>(block_stream()) + 1, offsets);
+                     for (const RowPass& pass : plan_.passes) run_pass(arguments, pass, memory, offsets, blocks, valid);
+                   }
+                 });
+    });
+  }
+
   // A stream of the runner's own, after the operands': the lane block's number.
   size_t block_stream() const { return step_.inputs.size() + step_.outputs.size(); }
 
@@ -87,7 +113,7 @@ class RowsStep final : public PreparedStep {
 
   void start_thread(const StepArguments& arguments, RowMemory& memory) const {
     const auto lanes = static_cast<size_t>(plan_.stored_rows * row_points_ * group_ * step_.lane.lanes);
-    if (memory.rows.size() < lanes) memory.rows.resize(lanes);
+    memory.make_room(lanes);
     for (size_t i = 0; i < plan_.constants.size(); ++i)
       std::fill_n(memory.constant[i], kChunkLanes, plan_.constants[i]);
     memory.slots.assign(step_.stages.size(), RegisterFile::mine().slots());
@@ -121,7 +147,7 @@ class RowsStep final : public PreparedStep {
     const int stored = plan_.stored_row[row];
     if (stored < 0) return chunk.memory.chunk[row];
     const int64_t block_lanes = int64_t{chunk.blocks} * step_.lane.lanes;
-    return chunk.memory.rows.data() + (stored * row_points_ + chunk.first) * block_lanes;
+    return chunk.memory.rows + (stored * row_points_ + chunk.first) * block_lanes;
   }
 
   void run_pass(const StepArguments& arguments, const RowPass& pass, RowMemory& memory, const ChunkOffsets& outer,
@@ -322,11 +348,13 @@ class RowsStep final : public PreparedStep {
   }
 
   const Step& step_;
+  Step on_one_core_;  // the step without its split
   const StepInputs inputs_;
   const RowPlan plan_;
   std::vector<StreamOffsets> strides_;
   std::vector<Port> stores_;
-  BoxParts outer_;
+  BoxParts outer_, all_outer_;
+  bool joins_cores_ = false;
   Nest inner_;
   int64_t row_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;

@@ -18,6 +18,13 @@ inline Known known_of(const Operand& operand) {
   return in_memory && operand.element.format == DataFormat::SEN169_FP16 ? Known::Number : Known::Nothing;
 }
 
+// No core has anything in its scratchpad: all of them can be run as one.
+inline bool all_in_memory(const Step& step) {
+  const auto in_memory = [](const Operand& operand) { return operand.space == Space::Memory; };
+  return std::all_of(step.inputs.begin(), step.inputs.end(), in_memory) &&
+         std::all_of(step.outputs.begin(), step.outputs.end(), in_memory);
+}
+
 inline int chunk_blocks(const Step& step) {
   return static_cast<int>(std::max<int64_t>(1, kChunkLanes / step.lane.lanes));
 }
