@@ -6,7 +6,9 @@ from random_picks import pick, small
 
 def _operand(values, number, a, b, c, d):
     x = pick(values, a)
-    operators = (torch.mul, torch.add) if x.dtype is torch.bool else (torch.mul, torch.add, torch.sub, torch.maximum)
+    operators = (torch.mul, torch.add, torch.maximum, torch.sub)
+    if torch.bool in (x.dtype, number.dtype):  # torch does not subtract truth values
+        operators = operators[:2]
     operator = operators[b % len(operators)]
     return small(operator(number, x) if c % 2 else operator(x, number))
 
