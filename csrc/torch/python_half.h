@@ -19,7 +19,11 @@ PythonHalf& python();
 class [[gnu::visibility("hidden")]] Unwatched {
  public:
   Unwatched() : before_(watch()(pybind11::none())) {}
-  ~Unwatched() { Py_XDECREF(PyObject_CallOneArg(watch().ptr(), before_.ptr())); }
+  ~Unwatched() {
+    PyObject* unwatched = PyObject_CallOneArg(watch().ptr(), before_.ptr());
+    if (!unwatched) PyErr_WriteUnraisable(watch().ptr());
+    Py_XDECREF(unwatched);
+  }
   Unwatched(const Unwatched&) = delete;
   Unwatched& operator=(const Unwatched&) = delete;
 
