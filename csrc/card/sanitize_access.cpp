@@ -180,7 +180,8 @@ void OperandAccess::write(int64_t offset, int valid, int stored, const LaneTaint
                  ByteState::Tainted);
     for (int lane = 0; taint.any && lane < elements; ++lane)
       if (taint.lane[static_cast<size_t>(first + lane)] != 0)
-        shadow_->set(memory + lane * itemsize_, static_cast<uint64_t>(itemsize_), ByteState::Tainted);
+        shadow_->set(memory + lane * itemsize_, static_cast<uint64_t>(itemsize_),
+                     static_cast<ByteState>(taint.lane[static_cast<size_t>(first + lane)]));
   }
 }
 

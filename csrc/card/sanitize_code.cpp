@@ -39,7 +39,12 @@ FollowedCode::FollowedCode(const VectorCode& code, std::span<const Operand> inpu
     selects_ |= instruction.op == Op::Select;
     wraps |= can_wrap(instruction.op);
   }
-  for (const uint8_t result : code.results) sources_.push_back(from[result]);
+  for (size_t r = 0; r < code.results.size(); ++r) {
+    const size_t result = code.results[r];
+    sources_.push_back(from[result]);
+    copies_.push_back(result < inputs.size() && r < outputs.size() && inputs[result].space == Space::Memory &&
+                      inputs[result].element.format == outputs[r].element.format);
+  }
   // Only what the host calls int64 is narrower here than there (N8).
   const auto is_long = [](const Operand& operand) { return operand.element.dtype == DType::Int64; };
   may_wrap_ = wraps && std::any_of(outputs.begin(), outputs.end(), is_long);

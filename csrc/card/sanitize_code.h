@@ -18,6 +18,8 @@ class FollowedCode {
   // Whether results depend on more than "any operand is worthless".
   bool selects() const { return selects_; }
   bool may_wrap() const { return may_wrap_; }
+  // Whether result `r` is an operand as it is, in its own format: a copy, which carries states along.
+  bool copies(size_t r) const { return copies_[r]; }
 
   // Taint of result `r` from the operands' alone.
   void join(size_t r, std::span<const LaneTaint> inputs, LaneTaint& result) const;
@@ -44,6 +46,7 @@ class FollowedCode {
   const std::span<const Operand> inputs_;
   const int lanes_;
   std::vector<uint32_t> sources_;  // of each result: a bit per input
+  std::vector<bool> copies_;       // per result
   bool selects_ = false, may_wrap_ = false;
   std::vector<Port> ports_;
   std::vector<LaneTaint> taints_, wraps_;  // per register

@@ -113,7 +113,8 @@ void StepWalk::follow(size_t result, const StreamOffsets& at, int valid) {
     result_ = code_.taint_of(result);
     lane = result_.first(valid);
   }
-  if (lane >= 0) blame(at, lane, static_cast<ByteState>(result_.lane[static_cast<size_t>(lane)]));
+  const bool copied = step_.kind == StepKind::Map && code_.copies(result);
+  if (lane >= 0 && !copied) blame(at, lane, static_cast<ByteState>(result_.lane[static_cast<size_t>(lane)]));
 }
 
 // A Splat stores lane 0 alone.

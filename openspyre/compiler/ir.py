@@ -23,7 +23,10 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor in device memory, as the host sees it; `layout` None until one is chosen, `place` (temps) a byte in the pool."""
+    """A tensor in device memory, as the host sees it; `layout` None until one is chosen, `place` (temps) a byte in the pool.
+
+    An `unset` one begins as whatever lies there, as torch.empty does: others are written before they are read.
+    """
 
     name: str
     dtype: str
@@ -32,6 +35,7 @@ class Buffer:
     role: Role
     layout: SpyreTensorLayout | None = None
     place: int | None = None
+    unset: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ OPS = st.builds(
 )
 BUFFERS = st.one_of(
     buffers(),
-    st.builds(Buffer, NAMES, DTYPES, LISTS, LISTS, st.sampled_from(list(Role)), st.none(), st.none() | NUMBERS),
+    st.builds(
+        Buffer, NAMES, DTYPES, LISTS, LISTS, st.sampled_from(list(Role)), st.none(), st.none() | NUMBERS, st.booleans()
+    ),
 )
 PROGRAMS = st.builds(
     Program,

@@ -88,6 +88,13 @@ def test_a_valid_program_has_no_problems() -> None:
     assert Verifier(lowered=True).problems(pipeline.run(VALID)) == []
 
 
+def test_what_begins_as_whatever_lies_there_may_be_read() -> None:
+    unwritten = FAULTS["read before written"][0](VALID)
+    assert Verifier().problems(buffer("half", unset=True)(unwritten)) == []
+    lowered = pipeline.run(buffer("half", unset=True)(unwritten), verify=True)
+    assert lowered.buffer("half").layout is not None
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named(name: str) -> None:
     change, told = FAULTS[name]

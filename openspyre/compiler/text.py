@@ -43,6 +43,8 @@ def _buffer_line(buffer: Buffer) -> str:
         parts.append(f"{layout.device_dtype.name} {layout.element_arrangement.name}")
     if buffer.place is not None:
         parts.append(f"place {buffer.place}")
+    if buffer.unset:
+        parts.append("unset")
     return " ".join(parts)
 
 
@@ -95,7 +97,7 @@ def _parse_buffer(line: _Line) -> Buffer:
             forms = DataFormats[line.word()], ElementArrangement[line.word()]
             layout = SpyreTensorLayout(device_size, stride_map, *forms)
         place = line.integer() if line.has("place") else None
-        return Buffer(name, dtype, size, stride, role, layout, place)
+        return Buffer(name, dtype, size, stride, role, layout, place, unset=line.has("unset"))
 
 
 def _parse_op(line: _Line, lines: _Lines) -> Op:

@@ -153,8 +153,8 @@ def _reach(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
 
 
 def _order(program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
-    """Nothing is read before it is written, and every output is written."""
-    written = {buffer.name for buffer in program.buffers if buffer.role in (Role.INPUT, Role.UPDATE)}
+    """Nothing is read before it is written, and every output is written, but for what begins as whatever lies there."""
+    written = {buffer.name for buffer in program.buffers if buffer.role in (Role.INPUT, Role.UPDATE) or buffer.unset}
     for op in program.ops:
         for operand in op.inputs:
             if isinstance(operand, Access) and operand.buffer in buffers and operand.buffer not in written:

@@ -7,6 +7,7 @@ import corpus_modes
 import corpus_mutation
 import corpus_pointwise
 import corpus_reductions
+import corpus_unwritten
 import corpus_views
 
 GRAPHS = (
@@ -15,6 +16,7 @@ GRAPHS = (
     *corpus_views.GRAPHS,
     *corpus_indexed.GRAPHS,
     *corpus_mutation.GRAPHS,
+    *corpus_unwritten.GRAPHS,
     *corpus_attention.GRAPHS,
     *corpus_layers.GRAPHS,
     *corpus_modes.GRAPHS,

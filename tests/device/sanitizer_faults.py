@@ -82,6 +82,39 @@ def a_compiled_graph():
 
 
 @fault
+def a_compiled_graph_fills_a_part():
+    """What the launch computed before must not pass for what nobody wrote."""
+
+    def function(x, order):
+        y = (x.exp() @ x.t()).softmax(-1)  # temps whose memory is free again
+        room = torch.empty_like(y)
+        room[order] = y[:3]
+        return room * 2
+
+    return torch.compile(function)(halves(5, 70), torch.tensor([0, 2, 3]).to("spyre"))
+
+
+@fault
+def a_compiled_graph_computes_with_an_empty():
+    return torch.compile(lambda x: x + torch.empty_like(x))(halves(5, 70))
+
+
+@fault
+def nothing_wrong_filling_all_in_a_graph():
+    def function(order):
+        places = torch.empty_like(order)
+        places[order] = torch.arange(5, device=order.device)
+        return places
+
+    assert torch.compile(function)(torch.tensor([4, 2, 0, 1, 3]).to("spyre")).tolist() == [2, 3, 1, 4, 0]
+
+
+@fault
+def nothing_wrong_copying_an_empty_in_a_graph():
+    torch.compile(lambda x: x.copy_(torch.empty_like(x)))(halves(5, 70))
+
+
+@fault
 def nothing_wrong_selecting_the_clean_side():
     x, mask = halves(7, 70), torch.zeros(7, 70, dtype=torch.bool).to("spyre")
     assert torch.where(mask, unwritten(7, 70), x).cpu().eq(1).all()

@@ -45,6 +45,8 @@ def line_of(name: str) -> str:
         ("part_of_a_sum_is_missing", ["uninitialised-read", "'sum'"]),
         ("a_matrix_nobody_wrote", ["uninitialised-read", "input 1", "nobody has written it"]),
         ("a_compiled_graph", ["uninitialised-read", str(FAULTS), "in <lambda>"]),
+        ("a_compiled_graph_fills_a_part", ["uninitialised-read", "in function"]),
+        ("a_compiled_graph_computes_with_an_empty", ["uninitialised-read", "in <lambda>"]),
         ("padding_becomes_an_element", ["uninitialised-read", "step 0 'negate'", "input 0 'x', element 518", "core 0"]),
         ("a_step_leaves_its_tensor", ["out-of-bounds", "input 0 'x', element 1024", "core 3", "block of 2048 bytes"]),
         ("cores_write_the_same_place", ["write-race", "output 0 'y'", "core 1 writes what core 0 writes"]),

@@ -10,6 +10,7 @@ import torch
 from openspyre.compiler.ir import Access, Buffer, Program, Role
 from torch_spyre.inductor.fragments import Assembly, bound, lowered
 from torch_spyre.inductor.graph import Graph, Number, Value
+from torch_spyre.inductor.spellings import LEFT_AS_THEY_ARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,11 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
     roles |= {graph.values[number].buffer: Role.UPDATE for number in graph.updated}
     roles |= {graph.values[number].buffer: Role.OUTPUT for number in graph.outputs}
     used = {access.buffer for op in assembly.ops for access in (*op.inputs, *op.outputs) if isinstance(access, Access)}
-    arguments = [_buffer(wholes[name], role) for name, role in roles.items()]
-    between = [_buffer(whole, Role.TEMP) for name, whole in wholes.items() if name in used and name not in roles]
+    unset = {values[call.results[0]].buffer for call in graph.calls if call.target in LEFT_AS_THEY_ARE}
+    arguments = [_buffer(wholes[name], role, name in unset) for name, role in roles.items()]
+    between = [
+        _buffer(whole, Role.TEMP, name in unset) for name, whole in wholes.items() if name in used and name not in roles
+    ]
     own = [buffer for name, buffer in assembly.temporaries.items() if name in used]
     constant = [(scalar, value) for scalar, value in assembly.numbers.values() if not isinstance(value, Number)]
     brought = [(scalar, value) for scalar, value in assembly.numbers.values() if isinstance(value, Number)]
@@ -45,5 +49,5 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
     return Expanded(program, tuple(value for _, value in constant), tuple(value for _, value in brought))
 
 
-def _buffer(whole: Value, role: Role) -> Buffer:
-    return Buffer(whole.buffer, whole.dtype, whole.size, whole.stride, role)  # type: ignore[arg-type]
+def _buffer(whole: Value, role: Role, unset: bool) -> Buffer:
+    return Buffer(whole.buffer, whole.dtype, whole.size, whole.stride, role, unset=unset)  # type: ignore[arg-type]

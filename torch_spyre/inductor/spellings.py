@@ -125,7 +125,15 @@ def _fma(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
         splicer.run("aten.add.Tensor", [c, a, b], [out])
 
 
-SPELLINGS: dict[str, Spelling] = {
+LEFT_AS_THEY_ARE = (
+    "aten.empty.memory_format",
+    "aten.empty_like.default",
+    "aten.empty_strided.default",
+    "aten.new_empty.default",
+    "aten.new_empty_strided.default",
+)
+
+SPELLINGS: dict[str, Spelling] = dict.fromkeys(LEFT_AS_THEY_ARE, _left_as_it_is) | {
     "prims.fma.default": _fma,
     "aten.bitwise_and.Scalar": _by_tensor("aten.bitwise_and.Tensor"),
     "aten.bitwise_or.Scalar": _by_tensor("aten.bitwise_or.Tensor"),
@@ -153,11 +161,6 @@ SPELLINGS: dict[str, Spelling] = {
     "aten.ones.default": _filled_with(1),
     "aten.ones_like.default": _filled_with(1),
     "aten.new_ones.default": _filled_with(1),
-    "aten.empty.memory_format": _left_as_it_is,
-    "aten.empty_like.default": _left_as_it_is,
-    "aten.empty_strided.default": _left_as_it_is,
-    "aten.new_empty.default": _left_as_it_is,
-    "aten.new_empty_strided.default": _left_as_it_is,
     "prims.iota.default": _iota,
     "aten.arange.default": _arange(None, 0, None),
     "aten.arange.start": _arange(0, 1, None),

@@ -259,6 +259,20 @@ TEST(a_relayout_carries_along_what_is_known) {
           launch(program({move}, {"x", "y"}), addresses));
 }
 
+TEST(vector_code_that_only_copies_carries_along_what_is_known) {
+  Tensor x(8, 70), y(8, 70), z(8, 70);
+  x.fill(1.0f, 6);
+  Step move = step("move", x, 2);
+  move.inputs = {operand(0, x)};
+  move.outputs = {operand(1, y)};
+  move.code.results = {0};
+  launch({move}, x, y);
+  const Shadow* shadow = Shadow::of(y.memory());
+  CHECK(*shadow->at(y.memory()) == ByteState::Initialised);
+  CHECK(*shadow->at(y.memory() + 6 * 64 * 2) == ByteState::Uninitialised);
+  REPORTS(PARTS("uninitialised-read", "element 384"), launch({twice(y, z)}, y, z));
+}
+
 TEST(the_host_hears_of_what_it_reads_once_and_gets_it) {
   (void)take_notices();
   Tensor x(3, 70);

@@ -40,6 +40,9 @@ def _follow_the_flow(program: Program) -> dict[str, Buffer]:
     """A result lies as the first operand of its shape does, else by the documented rule; that of a contraction always."""
     chosen = {buffer.name: buffer for buffer in program.buffers}
     for op in program.ops:
+        for unwritten in (a for a in op.inputs if isinstance(a, Access) and chosen[a.buffer].layout is None):
+            buffer = chosen[unwritten.buffer]
+            chosen[buffer.name] = replace(buffer, layout=default_layout(buffer))
         for output in op.outputs:
             buffer = chosen[output.buffer]
             if buffer.layout is None:

@@ -1,7 +1,7 @@
 """Removes copies that need not be: a buffer and its copy become one, or producer or consumers reach through the copy.
 
-Three ways, tried in this order: the copy lives on in its source's memory (so that updates happen in place); the producer writes
-where the copy would have; the consumers read what was copied.
+Ways, tried in this order: a copy of what nobody wrote is none; the copy lives on in its source's memory (so that updates happen
+in place); the producer writes where the copy would have; the consumers read what was copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class EliminateCopies:
         work = _Work(program)
         for copy in [op for op in program.ops if TABLE[op.row].kind is Kind.MOVEMENT]:
             work.eliminate(copy)
-        return replace(program, ops=tuple(op for op in work.ops if op is not None))
+        return replace(
+            program, buffers=tuple(work.buffers.values()), ops=tuple(op for op in work.ops if op is not None)
+        )
 
 
 class _Work:
@@ -71,7 +73,24 @@ class _Work:
             return
         if any(self.buffers[side.buffer].dtype != side.dtype for side in (source, target)):
             return  # bits read as another type
-        _ = self._share_memory(at, now) or self._write_through(at, now) or self._read_through(at, now)
+        _ = (
+            self._copies_nothing(at, now)
+            or self._share_memory(at, now)
+            or self._write_through(at, now)
+            or self._read_through(at, now)
+        )
+
+    # --- nothing to copy ----------------------------------------------------------------------------------------------
+
+    def _copies_nothing(self, at: int, copy: Op) -> bool:
+        """Neither side holds anything yet: the target begins as whatever lies there, as its source does."""
+        source, target = (self.buffers[side.buffer] for side in _sides(copy))
+        empty = source.unset and target.role in (Role.TEMP, Role.OUTPUT)
+        if not empty or any(j < at for side in (source, target) for j in self.written_at(side.name)):
+            return False
+        self.buffers[target.name] = replace(target, unset=True)
+        self._set(at, None)
+        return True
 
     # --- one memory for both ------------------------------------------------------------------------------------------
 
@@ -88,6 +107,9 @@ class _Work:
         first = min(changes)
         if any(j > first for j in self.read_at(x.name)) or any(j > at for j in self.written_at(x.name) - back):
             return False
+        changing = _renamed(self.ops[first], y.name, x.name)
+        if first in self.read_at(x.name) and not _reads_where_it_writes(changing, x.name):
+            return False  # it would read what it has changed already
         if back and max(changes) > min(back):
             return False
         self._set(at, None)
@@ -123,6 +145,8 @@ class _Work:
         for j, op in changed.items():
             self._set(j, op)
         self._set(at, None)
+        if self.buffers[source.buffer].unset:
+            self.buffers[target.buffer] = replace(self.buffers[target.buffer], unset=True)
         return True
 
     def _writing(self, op: Op, copy: Op, source: Access, target: Access) -> Op | None:

@@ -21,6 +21,8 @@ class PlaceBuffers:
             for access in op.accesses:
                 first.setdefault(access.buffer, when)
                 last[access.buffer] = when
+        # What begins as whatever lies there gets memory that nobody has written in this launch: else no one could tell.
+        first |= {buffer.name: 0 for buffer in program.buffers if buffer.unset and buffer.name in first}
         placed: list[Buffer] = []
         alive: list[Buffer] = []
         temps = [buffer for buffer in program.buffers if buffer.role is Role.TEMP and buffer.name in first]

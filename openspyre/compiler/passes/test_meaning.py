@@ -5,6 +5,7 @@ numpy's flat arrays are the oracle: an access is an index array into one, and no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -30,16 +31,14 @@ def places(access: Access, dims: tuple[Dim, ...]) -> np.ndarray[Any, np.dtype[np
 
 
 def compute(program: Program, memory: Memory) -> Memory:
-    """Each op reads everything, then writes."""
+    """Each op goes element by element, as the cores do: one that reads what it has changed already computes with that."""
     memory = {name: array.copy() for name, array in memory.items()}
     for op in program.ops:
-        values = [memory[a.buffer][places(a, op.dims)] for a in op.inputs if isinstance(a, Access)]
-        target = op.outputs[0]
-        memory[target.buffer][places(target, op.dims)] = {
-            "relayout": lambda v: v[0],
-            "neg": lambda v: -v[0],
-            "add": lambda v: v[0] + v[1],
-        }[op.row](values)
+        inputs = [(memory[a.buffer], places(a, op.dims)) for a in op.inputs if isinstance(a, Access)]
+        target = memory[op.outputs[0].buffer]
+        for at, place in enumerate(places(op.outputs[0], op.dims)):
+            values = [array[where[at]] for array, where in inputs]
+            target[place] = {"relayout": values[0], "neg": -values[0], "add": sum(values)}[op.row]
     return memory
 
 
@@ -54,8 +53,11 @@ def views(draw: st.DrawFn, size: tuple[int, int]) -> tuple[int, tuple[int, int]]
     return offset, stride[::-1] if turned else stride  # type: ignore[return-value]
 
 
-ROLES = {"x": Role.INPUT, "u": Role.UPDATE, "y": Role.OUTPUT, "s": Role.TEMP, "t": Role.TEMP, "w": Role.TEMP}
-BUFFERS = tuple(Buffer(name, "float16", SHAPE, row_major(SHAPE), role) for name, role in ROLES.items())
+TEMPS = ("s", "t", "w", "e")
+ROLES = {"x": Role.INPUT, "u": Role.UPDATE, "y": Role.OUTPUT} | dict.fromkeys(TEMPS, Role.TEMP)
+BUFFERS = tuple(
+    Buffer(name, "float16", SHAPE, row_major(SHAPE), role, unset=name == "e") for name, role in ROLES.items()
+)
 
 
 def of_whole_buffers(*steps: tuple[str, str, str]) -> Program:
@@ -71,14 +73,24 @@ SECOND_WRITER_READS_THE_TARGET = of_whole_buffers(
     ("y", "relayout", "x"), ("t", "relayout", "u"), ("t", "neg", "y"), ("y", "relayout", "t")
 )
 
+# s is copied to t, which then changes by what s is elsewhere: if t were s's memory, it would meet its own changes.
+CHANGED_BY_ANOTHER_PART = replace(
+    of_whole_buffers(("s", "neg", "x"), ("t", "relayout", "s"), ("t", "neg", "s"), ("y", "relayout", "t")),
+    ops=(
+        *of_whole_buffers(("s", "neg", "x"), ("t", "relayout", "s")).ops,
+        Op("shift", "neg", (Dim("a", 3), Dim("b", 6)), (Access("s", 0, (6, 1), "float16"),), (Access("t", 6, (6, 1), "float16"),)),
+        *of_whole_buffers(("y", "relayout", "t")).ops,
+    ),
+)  # fmt: skip
+
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     ops: list[Op] = []
-    written = ["x", "u"]
+    written = ["x", "u", "e"]
     for number in range(draw(st.integers(2, 9))):
         row = draw(st.sampled_from(["relayout", "relayout", "relayout", "neg", "add"]))
-        target = draw(st.sampled_from(["u", "y", "s", "t", "w"]))
+        target = draw(st.sampled_from(["u", "y", *TEMPS]))
         whole = target not in written or draw(st.booleans())
         size = SHAPE if whole else (draw(st.integers(1, 4)), draw(st.integers(1, 6)))
         sources = [draw(st.sampled_from(written)) for _ in range(2 if row == "add" else 1)]
@@ -103,18 +115,21 @@ def programs(draw: st.DrawFn) -> Program:
 @settings(max_examples=400, deadline=None)
 @given(programs())
 @example(SECOND_WRITER_READS_THE_TARGET)
+@example(CHANGED_BY_ANOTHER_PART)
 def test_eliminating_copies_and_dead_ops_keeps_what_callers_see(program: Program) -> None:
     count = int(np.prod(SHAPE))
     memory: Memory = {
-        b.name: np.arange(count, dtype=np.float64) + 100.0 * number for number, b in enumerate(program.buffers)
+        b.name: np.full(count, np.nan) if b.unset else np.arange(count, dtype=np.float64) + 100.0 * number
+        for number, b in enumerate(program.buffers)
     }
     changed = DropDead().run(EliminateCopies().run(program))
     assert not Verifier().problems(changed)
     assert len(changed.ops) <= len(program.ops)
     before, after = compute(program, memory), compute(changed, memory)
     for buffer in program.buffers:
-        if buffer.role is not Role.TEMP:
-            np.testing.assert_array_equal(after[buffer.name], before[buffer.name], err_msg=buffer.name)
+        if buffer.role is not Role.TEMP:  # what comes of elements that nobody wrote may be anything
+            known = ~np.isnan(before[buffer.name])
+            np.testing.assert_array_equal(after[buffer.name][known], before[buffer.name][known], err_msg=buffer.name)
 
 
 def test_an_update_by_way_of_a_copy_happens_in_place() -> None:

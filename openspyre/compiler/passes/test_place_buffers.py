@@ -66,6 +66,15 @@ def test_temps_that_never_meet_share_memory() -> None:
     assert placed.pool_bytes == 2 * 4 * 128
 
 
+def test_what_begins_as_whatever_lies_there_gets_memory_that_no_op_has_written() -> None:
+    chain = tuple(step(when, [f"t{when}", f"t{when - 1}"] if when else ["t0"]) for when in range(10))
+    temps = tuple(replace(temp(f"t{i}", 4), unset=i == 7) for i in range(10))
+    placed = PlaceBuffers().run(Program("p", temps, chain))
+    own = placed.buffer("t7").place
+    assert all(placed.buffer(f"t{i}").place != own for i in range(7))
+    assert placed.buffer("t9").place == own and placed.pool_bytes == 3 * 4 * 128
+
+
 def test_a_gap_is_filled_first() -> None:
     ops = (step(0, ["low", "high"]), step(1, ["high"]), step(2, ["small", "high"]))
     placed = PlaceBuffers().run(Program("p", (temp("low", 4), temp("high", 4), temp("small", 2)), ops))
