@@ -38,7 +38,7 @@ def seams() -> str:
         (
             (
                 f"`{seam.symbol}`",
-                "replaced" if seam.replaced else "added" if seam.added else "used",
+                next((how for how in ("replaced", "extended", "added") if getattr(seam, how)), "used"),
                 seam.why,
                 seam.remove_when,
             )

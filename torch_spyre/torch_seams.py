@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.abc
 import importlib.util
+import itertools
 import sys
 import threading
 from collections.abc import Callable
@@ -28,12 +29,14 @@ class NotShareable(SpyreError, TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """One private symbol we use (`replaced` False) or one symbol we wrap (`replaced` True)."""
+    """One private symbol we use, or a symbol we put another object in place of (`replaced`), teach a keyword (`extended`: the
+    object stays the same) or add."""
 
     symbol: str
     why: str
     remove_when: str
     replaced: bool = False
+    extended: bool = False
     added: bool = False
     since: str = "2.13"
 
@@ -67,14 +70,11 @@ SEAMS: tuple[Seam, ...] = (
         "Dynamo does not compile our wrappers as frames",
         "as above",
     ),
-    Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
-    Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", replaced=True),
+    Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", extended=True),
+    Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", extended=True),
     Seam(
-        "torch.utils._device._device_constructors",
-        "the wrapped torch.empty still obeys `with torch.device(...)`",
-        "as above",
+        "torch.Tensor.device_tensor_layout", "documented for Spyre", "torch has a notion of device layouts", added=True
     ),
-    Seam("torch.jit._builtins._register_builtin", "the wrapped torch.empty can still be scripted", "as above"),
     Seam(
         "torch._tensor_str._tensor_str",
         "prints from one copy to the host instead of a dozen small operators on the card",
@@ -117,13 +117,25 @@ SEAMS: tuple[Seam, ...] = (
     ),
     Seam(
         "torch._inductor.fx_passes.joint_graph.UniformValueConstantFolder",
-        "its add_node_replacement reads 16-bit infinities as float32; as float16 the host would read NaN",
+        "the class whose method is replaced below",
+        "as below",
+    ),
+    Seam(
+        "torch._inductor.fx_passes.joint_graph.UniformValueConstantFolder.add_node_replacement",
+        "reads 16-bit infinities as float32; as float16 the host would read NaN",
         "it folds on the CPU",
+        replaced=True,
     ),
     Seam(
         "torch._inductor.compile_fx.select_decomp_table",
         "our backend is registered before the first graph is decomposed; Inductor asks for it only afterwards",
         "Inductor calls init_backend_registration before decompositions",
+        replaced=True,
+    ),
+    Seam(
+        "torch._inductor.decomposition.select_decomp_table",
+        "the same function where it comes from: Inductor's caches pickle it by name",
+        "as above",
         replaced=True,
     ),
     Seam("torch._inductor.decomposition.fast_random_decomps", "the table made from it", "as above"),
@@ -143,10 +155,12 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch._inductor.config", "whether TORCH_COMPILE_DEBUG is on", "it becomes public"),
     Seam("torch._dynamo.utils.get_debug_dir", "where TORCH_COMPILE_DEBUG writes", "it becomes public"),
     Seam("torch._inductor.compile_fx.compile_fx", 'what backend="spyre" compiles with', "it becomes public"),
+    Seam("torch._inductor.compile_fx", "the module whose function is replaced below", "as below"),
     Seam(
-        "torch._inductor.compile_fx",
-        "its _recursive_post_grad_passes puts repeated regions back into a graph on the card first, so that they share a launch",
+        "torch._inductor.compile_fx._recursive_post_grad_passes",
+        "puts repeated regions back into a graph on the card first, so that they share a launch",
         "a device's pass is given a graph before its subgraphs",
+        replaced=True,
     ),
     Seam("torch.compiler._cache.CacheArtifact", "what save_cache_artifacts saves of ours", "it becomes public"),
     Seam("torch.compiler._cache.CacheArtifactFactory", "registers that kind", "it becomes public"),
@@ -217,8 +231,6 @@ SEAMS: tuple[Seam, ...] = (
 )
 
 register_device_module = torch._register_device_module
-_native: dict[Any, Any] = {}  # what stands in C for a symbol of torch, and the symbol
-
 has_torch_function = torch.overrides.has_torch_function_unary
 
 
@@ -267,8 +279,6 @@ def _hide_from_dynamo(wrapper: Callable[..., Any]) -> None:
 
 def original_of(replaced: Any) -> Any:
     """What torch had in this place; None if it is not ours."""
-    if replaced in _native:
-        return _native[replaced]
     return replaced.__wrapped__ if getattr(replaced, "_torch_spyre_seam", False) else None
 
 
@@ -288,8 +298,7 @@ def install() -> None:
         (torch, "to_dlpack"),
     ):
         wrap(owner, name, _refuse_dlpack)
-    _install_to()
-    _install_empty()
+    _teach_device_layout()
     after_import("torch._inductor.compile_fx", lambda: _wrap_decompositions(sys.modules["torch._inductor.compile_fx"]))
 
 
@@ -343,79 +352,50 @@ def _wrap_decompositions(module: Any) -> None:
 def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:
     moving = threading.local()
 
-    def moves_to_card(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
-        # An empty tensor like the first parameter tells where fn leads.
-        for tensor in module.parameters():
-            with torch.no_grad():
-                probe = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-                return fn(probe).device.type == DEVICE_NAME != tensor.device.type
-        return False
+    def is_on_card(module: torch.nn.Module) -> bool:
+        return any(parameter.device.type == DEVICE_NAME for parameter in itertools.islice(module.parameters(), 1))
 
     def _apply(
         self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
     ) -> torch.nn.Module:
-        if getattr(moving, "on", False) or not moves_to_card(self, fn):  # children follow the module moved
+        if getattr(moving, "on", False) or is_on_card(self):  # children follow the module moved
             return original(self, fn, recurse)
-        from torch_spyre.device.weights import place_linear_weights
-
         moving.on = True
         try:
             moved = original(self, fn, recurse)
         finally:
             moving.on = False
-        place_linear_weights(moved)
+        if is_on_card(self):
+            from torch_spyre.device.weights import place_linear_weights
+
+            place_linear_weights(moved)
         return moved
 
     return _apply
 
 
-def _install_to() -> None:
+def _teach_device_layout() -> None:
+    """torch.Tensor.to and torch.empty take device_layout= and stay the objects they were, which torch compares by identity."""
     from torch_spyre import _torch
-
-    original = torch.Tensor.to
-    if original in _native:
-        return
 
     def to(self: torch.Tensor, *args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
         from torch_spyre.device.layouts import to_with_layout
 
-        if device_layout is None:
-            return original(self, *args, **kwargs)
+        if has_torch_function(self):
+            kwargs["device_layout"] = device_layout
+            return torch.overrides.handle_torch_function(torch.Tensor.to, (self,), self, *args, **kwargs)
         return to_with_layout(self, device_layout, *args, **kwargs)
 
-    ours = _torch.tensor_to(original, to)
-    _native[ours] = original
-    torch.Tensor.to = ours  # type: ignore[method-assign]
+    def empty(*args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
+        from torch_spyre.device import layouts
 
+        if torch.overrides.has_torch_function(()):  # a mode, as `with torch.device(...)`
+            kwargs["device_layout"] = device_layout
+            return torch.overrides.handle_torch_function(torch.empty, (), *args, **kwargs)
+        return layouts.empty(*args, device_layout=device_layout, **kwargs)
 
-def _install_empty() -> None:
-    original = torch.empty
-    if getattr(original, "_torch_spyre_seam", False):
-        return
-
-    @functools.wraps(original)
-    def empty(*args: Any, **kwargs: Any) -> torch.Tensor:
-        if not kwargs:  # torch parses a call without keywords much faster than one with none in a dict
-            return original(*args)
-        if "device_layout" not in kwargs:
-            return original(*args, **kwargs)
-        from torch_spyre.device.layouts import empty as empty_with_layout
-
-        layout = kwargs.pop("device_layout")
-        return original(*args, **kwargs) if layout is None else empty_with_layout(*args, device_layout=layout, **kwargs)
-
-    empty._torch_spyre_seam = True  # type: ignore[attr-defined]
-    _hide_from_dynamo(empty)
-    torch.empty = empty
-
-    # The set of constructors that obey `with torch.device` is built from torch's attributes and cached: both must be in it.
-    from torch.utils import _device
-
-    constructors = _device._device_constructors
-    collect = constructors.__wrapped__
-    constructors.cache_clear()
-    _device._device_constructors = functools.lru_cache(1)(lambda: {*collect(), original, empty})
-    torch.jit._builtins._register_builtin(empty, "aten::empty")
+    _torch.take_device_layout(torch.Tensor.to, to)
+    _torch.take_device_layout(torch.empty, empty)
 
 
 def _print_from_host(original: Callable[..., Any]) -> Callable[..., Any]:

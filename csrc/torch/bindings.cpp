@@ -8,13 +8,13 @@
 #include <mutex>
 
 #include "autograd_rest.h"
+#include "device_layout_keyword.h"
 #include "eager.h"
 #include "fallback.h"
 #include "generator.h"
 #include "graph_launch.h"
 #include "python_half.h"
 #include "python_site.h"
-#include "tensor_to.h"
 #include "views.h"
 
 namespace py = pybind11;
@@ -116,7 +116,8 @@ PYBIND11_MODULE(_torch, m) {
                       py::object specialise) {
     python() = {std::move(configure), std::move(raise), std::move(announce), std::move(compile), std::move(specialise)};
   });
-  m.def("tensor_to", &tensor_to);
+  m.def("take_device_layout", &take_device_layout);
+  m.def("takes_device_layout", &takes_device_layout);
   m.def("is_configured", [] { return configured.load(); });
   m.def("ensure_configured", &ensure_configured);
   m.def("let_autograd_rest", &let_autograd_rest, py::call_guard<py::gil_scoped_release>());

@@ -61,13 +61,8 @@ def test_a_call_that_compiles_while_dynamo_watches_is_not_traced():
     torch.testing.assert_close(result.cpu(), function(x.cpu()), rtol=1e-5, atol=1e-5)
 
 
-def test_to_is_a_method_like_torchs_own():
-    own = torch._C.TensorBase.to
-    assert (
-        type(torch.Tensor.to) is type(own)
-        and torch.Tensor.to.__name__ == "to"
-        and torch.Tensor.to.__doc__ == own.__doc__
-    )
+def test_to_and_empty_are_torchs_own_and_take_a_layout():
+    assert torch.Tensor.to is torch._C.TensorBase.to and torch.empty is torch._C._VariableFunctions.empty
     x = torch.randn(4, 70, dtype=torch.float16)
     layout = SpyreTensorLayout([4, 70], [70, 1], torch.float16, [1, 0])
     assert x.to("spyre", device_layout=layout).device_tensor_layout() == layout
@@ -78,3 +73,20 @@ def test_to_is_a_method_like_torchs_own():
         x.to("spyre", layout_of_device=layout)
     with pytest.raises(RuntimeError, match="nowhere"):
         x.to("nowhere")
+    assert torch.empty(4, 70, device_layout=None).device.type == "cpu"
+    with torch.device("spyre"):
+        assert torch.empty(4, 70, dtype=torch.float16, device_layout=layout).device_tensor_layout() == layout
+
+
+def test_a_subclass_and_a_mode_see_the_layout():
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append((func, "device_layout" in (kwargs or {})))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    seen: list = []
+    layout = SpyreTensorLayout([4, 70], [70, 1], torch.float16, [1, 0])
+    x = torch.ones(4, 70, dtype=torch.float16).as_subclass(Logged).to("spyre", device_layout=layout)
+    assert seen == [(torch.Tensor.to, True)] and type(x) is Logged
+    assert x.as_subclass(torch.Tensor).device_tensor_layout() == layout

@@ -231,3 +231,9 @@ def test_numbers_that_do_not_fit_are_an_error_when_they_are_read():
         x.cpu()
     storage.copy_(torch.tensor([1, 2]).untyped_storage())
     assert x.tolist() == [1, 2]
+
+
+def test_a_lazy_module_moves_to_the_card_and_materialises_there():
+    module = torch.nn.LazyLinear(4).to("spyre", torch.float16)
+    assert module(torch.ones(2, 3, dtype=torch.float16, device="spyre")).shape == (2, 4)
+    assert module.weight.device.type == "spyre" and type(module) is torch.nn.Linear

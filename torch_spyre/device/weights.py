@@ -39,4 +39,5 @@ def place_linear_weights(module: torch.nn.Module) -> None:
 def _linear_weights(module: torch.nn.Module) -> Iterator[torch.Tensor]:
     for part in module.modules():
         names = next((names for kind, names in _LINEAR.items() if isinstance(part, kind)), ())
-        yield from (weight for name in names if (weight := getattr(part, name)) is not None)
+        weights = (getattr(part, name) for name in names)
+        yield from (weight for weight in weights if weight is not None and not torch.nn.parameter.is_lazy(weight))
