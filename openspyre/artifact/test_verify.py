@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from openspyre.artifact import Bundle, InvalidBundle, Problem, read, verify, write
+from openspyre.artifact import Bundle, InvalidBundle, Problem, check, read, verify, write
 from openspyre.artifact.fuzz import SECONDS_PER_MUTANT, answer, main, mutants
 from openspyre.artifact.model import Dim, Place, Role
 from openspyre.artifact.samples import buffer, matmul, pointwise, samples, scores, transposed, walk
-from openspyre.spec.machine import MIB
+from openspyre.spec.machine import MIB, SPYRE
 
 
 @pytest.fixture
@@ -216,6 +216,14 @@ def test_a_span_beyond_what_one_core_reaches() -> None:
     assert len(problems) == 2
     fits = replace(op, dims=(Dim("i", 1024), Dim("j", 1 << 20, 32)))
     assert found(Bundle("big", (x, out), (fits,), (run,))) == []
+
+
+def test_the_span_is_that_of_the_card_asked_about() -> None:
+    bundle = samples()[0]
+    assert check(bundle) == []
+    far, near = (replace(SPYRE, max_span_bytes_per_core_and_tensor=limit) for limit in (1 << 40, 128))
+    assert check(bundle, far) == []
+    assert check(bundle, near) and all("MiB in one core's reach" in p.found for p in check(bundle, near))
 
 
 def test_an_input_is_never_written() -> None:

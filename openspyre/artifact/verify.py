@@ -19,30 +19,31 @@ from openspyre.artifact.manifest import Manifest, content_hash, parse_manifest
 from openspyre.artifact.mlir import parse_listing
 from openspyre.artifact.model import Bundle, Description, Execution, Place, Role
 from openspyre.artifact.sdsc import sdsc_json
+from openspyre.spec.machine import SPYRE, Machine
 
 _MODEL = "bundle"
 
 
-def verify(bundle: Bundle | Path) -> list[Problem]:
+def verify(bundle: Bundle | Path, machine: Machine = SPYRE) -> list[Problem]:
     """All problems of a bundle, in memory or in a directory; none if it can be run."""
-    return check(bundle) if isinstance(bundle, Bundle) else examine(bundle)[1]
+    return check(bundle, machine) if isinstance(bundle, Bundle) else examine(bundle, machine)[1]
 
 
-def read(directory: Path) -> Bundle:
+def read(directory: Path, machine: Machine = SPYRE) -> Bundle:
     """The bundle in a directory; InvalidBundle lists all problems."""
-    bundle, problems = examine(directory)
+    bundle, problems = examine(directory, machine)
     if bundle is None or problems:
         raise InvalidBundle(str(directory), problems)
     return bundle
 
 
-def check(bundle: Bundle) -> list[Problem]:
+def check(bundle: Bundle, machine: Machine = SPYRE) -> list[Problem]:
     """Problems of a bundle in memory. Its documented fields need no check: they are derived."""
     problems = Problems(_MODEL)
     names = {buffer.name for buffer in bundle.buffers}
     for number, description in enumerate(bundle.descriptions):
         own = Problems(file_name(number))
-        check_description(description, own)
+        check_description(description, own, machine)
         problems.found += own.found
     for number, execution in enumerate(bundle.executions):
         _check_references(bundle.descriptions, execution, number, names, problems)
@@ -66,7 +67,7 @@ def _check_references(
             problems.add(f"{field}.openspyre_buffers", place.buffer, "a tensor of the manifest")
 
 
-def examine(directory: Path) -> tuple[Bundle | None, list[Problem]]:
+def examine(directory: Path, machine: Machine = SPYRE) -> tuple[Bundle | None, list[Problem]]:
     """What could be read, and all problems: the bundle may be there in spite of some."""
     if not is_directory(directory):
         return None, [Problem(str(directory), "", "no directory", "a bundle directory")]
@@ -81,10 +82,10 @@ def examine(directory: Path) -> tuple[Bundle | None, list[Problem]]:
     known = [description for description in descriptions if description is not None]
     if entries is None or len(known) < len(descriptions):
         return None, found
-    bundle = _assemble(manifest, tuple(known), entries, found)
+    bundle = _assemble(manifest, tuple(known), entries, found, machine)
     if bundle is None:
         return None, found
-    found += check(bundle)
+    found += check(bundle, machine)
     if not found:
         found += _compare_documented(bundle, [tree for tree, _ in trees], entries, manifest)
     return bundle, found
@@ -155,12 +156,16 @@ def _read_listing(contents: dict[str, str], found: list[Problem]) -> Listing | N
 
 
 def _assemble(
-    manifest: Manifest, descriptions: tuple[Description, ...], entries: Listing, found: list[Problem]
+    manifest: Manifest,
+    descriptions: tuple[Description, ...],
+    entries: Listing,
+    found: list[Problem],
+    machine: Machine,
 ) -> Bundle | None:
     problems = Problems(EXECUTION_LIST)
     for number, description in enumerate(descriptions):
         own = Problems(file_name(number))
-        check_description(description, own)
+        check_description(description, own, machine)
         found += own.found
     if found:
         return None

@@ -25,6 +25,9 @@ def configure(settings: Settings | None = None) -> Settings:
             if settings.card == "null":
                 said = "OPENSPYRE_CARD=null: programs are accepted, nothing is computed, and all that is read back is 0"
                 warnings.warn(said, stacklevel=2)
+            if missing := settings.missing_cards():
+                said = f"SPYRE_DEVICES names {', '.join(map(str, missing))}, but the machine has {settings.machine_cards} card(s)"
+                warnings.warn(f"{said}, numbered from 0: dropped (OPENSPYRE_CARDS sets how many)", stacklevel=2)
             _card.configure(**wanted)
             _applied = wanted
         _configured = settings
@@ -43,7 +46,7 @@ def _of_cards(settings: Settings) -> dict[str, Any]:
         "sanitize_strict": settings.sanitize_strict,
         "null": settings.card == "null",
         "isa": settings.isa,
-        "core_span_bytes": settings.core_span_mib << 20,
+        "core_span_bytes": settings.machine.max_span_bytes_per_core_and_tensor,
         "scratchpad_bytes": SPYRE.scratchpad_bytes_per_core,
     }
 

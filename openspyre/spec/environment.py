@@ -1,19 +1,20 @@
 """The environment switches of this layer: read once, at the edge, into frozen `Settings`. Each field is a row.
 
-Which cards a process sees, in this order: the machine has OPENSPYRE_CARDS cards; SPYRE_DEVICES picks among them and
-renumbers them from 0 in the order given; AIU_WORLD_SIZE keeps the first so many (more than there are: all of them).
+Which cards a process sees, in this order: the machine has OPENSPYRE_CARDS cards (with FLEX_DEVICE=MOCK: AIU_WORLD_SIZE);
+SPYRE_DEVICES picks among them and renumbers them from 0 in the order given, indices of no card are dropped;
+AIU_WORLD_SIZE keeps the first so many (more than there are: all of them).
 The device used when none was set is LOCAL_RANK, or 0.
 """
 
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from openspyre.spec.errors import EnvironmentVariableError, InvalidDevice
-from openspyre.spec.machine import GIB, MIB, SPYRE
+from openspyre.spec.machine import GIB, MIB, SPYRE, Machine
 from openspyre.spec.switches import BOOL, INDICES, PATH, TEXT, Switch, choice, integer, number, switch
 
 _LEVELS = choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -81,19 +82,29 @@ class Settings:
         "FLEX_DEVICE",
         None,
         choice("PF", "VF", "MOCK"),
-        "how a real card is reached; all run on the software card, MOCK asks for AIU_WORLD_SIZE",
+        "how a real card is reached; all run on the software card, with MOCK the machine has AIU_WORLD_SIZE of them",
     )
     local_rank: int = switch("LOCAL_RANK", -1, integer(-1), "card used when none was set; -1: not distributed, card 0")
     fallback: str = switch(
         "TORCH_SPYRE_FALLBACK", "warn", choice("warn", "error", "silent"), "what an operator without a kernel does"
     )
     downcast_warning: bool = switch("TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32")
+    host_compute_streams: int = switch(
+        "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", 4, integer(1, 8), "streams that prepare launches on the host"
+    )
     sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
-    debug: bool = switch("TORCH_SPYRE_DEBUG", False, BOOL, "deprecated: all spyre loggers at DEBUG")
+    debug: bool = switch(
+        "TORCH_SPYRE_DEBUG",
+        False,
+        BOOL,
+        "deprecated: all spyre loggers at DEBUG; every copy between host and card is logged",
+    )
     logs: str = switch("OPENSPYRE_LOGS", "", TEXT, "log levels, as in TORCH_LOGS, without torch")
-    torch_logs: str = switch("TORCH_LOGS", "", TEXT, "log levels: spyre[.part]:LEVEL, +spyre.part, -spyre.part")
+    torch_logs: str = switch(
+        "TORCH_LOGS", "", TEXT, "log levels: spyre[.part]:LEVEL, +spyre.part, -spyre.part, +torch_spyre.part"
+    )
     log_file: Path | None = switch("SPYRE_LOG_FILE", None, PATH, "file that spyre's log goes to")  # noqa: RUF009
-    inductor_log: bool = switch("SPYRE_INDUCTOR_LOG", False, BOOL, "deprecated: log of spyre.inductor")
+    inductor_log: bool = switch("SPYRE_INDUCTOR_LOG", False, BOOL, "deprecated: log of graphs and their compilation")
     inductor_log_level: str = switch("SPYRE_INDUCTOR_LOG_LEVEL", "INFO", _LEVELS, "deprecated: its level")
     inductor_subprocess: bool = switch(
         "IS_INDUCTOR_SPAWNED_SUBPROCESS", False, BOOL, "set by Inductor for compile workers, which start no card"
@@ -120,10 +131,25 @@ class Settings:
         """Whole MiB, so that an odd fraction never splits a page."""
         return int(self.card_memory_gib * GIB) // MIB * MIB
 
+    @property
+    def machine(self) -> Machine:
+        """The card that programs are planned for and checked against."""
+        return replace(SPYRE, max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB)
+
     def visible_cards(self) -> tuple[int, ...]:
         """Physical index of each visible card; its place in the tuple is the index programs use."""
-        chosen = range(self.cards) if self.spyre_devices is None else self.spyre_devices
+        there = range(self.machine_cards)
+        chosen = there if self.spyre_devices is None else [index for index in self.spyre_devices if index in there]
         return tuple(chosen)[: self.aiu_world_size]
+
+    @property
+    def machine_cards(self) -> int:
+        """Cards in the machine, whether the process sees them or not."""
+        return self.aiu_world_size or 0 if self.flex_device == "MOCK" else self.cards
+
+    def missing_cards(self) -> tuple[int, ...]:
+        """What SPYRE_DEVICES names and the machine does not have."""
+        return tuple(index for index in self.spyre_devices or () if index >= self.machine_cards)
 
     @property
     def default_card(self) -> int:
@@ -146,14 +172,10 @@ def switch_of(settings_field: Any) -> Switch:
 def _check_together(settings: Settings) -> None:
     if settings.flex_device == "MOCK" and settings.aiu_world_size is None:
         raise EnvironmentVariableError("FLEX_DEVICE", "MOCK", "MOCK also needs AIU_WORLD_SIZE, 1 or more")
-    for index in settings.spyre_devices or ():
-        if index >= settings.cards:
-            listed = ",".join(map(str, settings.spyre_devices or ()))
-            raise EnvironmentVariableError(
-                "SPYRE_DEVICES",
-                listed,
-                f"entry {index} is no card of this machine, which has {settings.cards} (OPENSPYRE_CARDS)",
-            )
+    if settings.machine_cards > SPYRE.max_cards:
+        raise EnvironmentVariableError(
+            "AIU_WORLD_SIZE", str(settings.aiu_world_size), f"FLEX_DEVICE=MOCK shows 1 to {SPYRE.max_cards} cards"
+        )
 
 
 @dataclass(frozen=True, slots=True)

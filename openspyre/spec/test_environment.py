@@ -68,7 +68,6 @@ def test_a_sensible_value_is_taken(variable: str, text: str, field: str, value: 
         ("AIU_WORLD_SIZE", "0", "from 1 up"),
         ("SPYRE_DEVICES", "0,,1", "separated by commas"),
         ("SPYRE_DEVICES", "0,-1", "separated by commas"),
-        ("SPYRE_DEVICES", "0,1", "entry 1 is no card of this machine, which has 1"),
         ("FLEX_DEVICE", "GPU", "PF, VF, MOCK"),
         ("FLEX_DEVICE", "MOCK", "also needs AIU_WORLD_SIZE"),
         ("LOCAL_RANK", "-2", "from -1 up"),
@@ -96,11 +95,22 @@ def test_nonsense_names_variable_value_and_what_is_accepted(variable: str, text:
         ({"OPENSPYRE_CARDS": "4", "AIU_WORLD_SIZE": "9"}, (0, 1, 2, 3)),
         ({"OPENSPYRE_CARDS": "4", "SPYRE_DEVICES": "3,1,0", "AIU_WORLD_SIZE": "2"}, (3, 1)),
         ({"OPENSPYRE_CARDS": "2", "FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "1"}, (0,)),
+        ({"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "3"}, (0, 1, 2)),
+        ({"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "3", "SPYRE_DEVICES": "2"}, (2,)),
+        ({"OPENSPYRE_CARDS": "2", "SPYRE_DEVICES": "5,1,2"}, (1,)),
+        ({"SPYRE_DEVICES": "1"}, ()),
         ({"OPENSPYRE_CARDS": "0"}, ()),
     ],
 )
 def test_visible_cards_follow_the_precedence(environ: dict[str, str], visible: tuple[int, ...]) -> None:
     assert Settings.read(environ).visible_cards() == visible
+
+
+def test_cards_that_are_named_and_missing_are_told() -> None:
+    assert Settings.read({"OPENSPYRE_CARDS": "2", "SPYRE_DEVICES": "5,1,2"}).missing_cards() == (5, 2)
+    assert Settings.read({"OPENSPYRE_CARDS": "2"}).missing_cards() == ()
+    with pytest.raises(EnvironmentVariableError, match=r"AIU_WORLD_SIZE='9'.*shows 1 to 8 cards"):
+        Settings.read({"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "9"})
 
 
 def test_local_rank_is_the_default_card_and_complains_only_when_used() -> None:

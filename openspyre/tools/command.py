@@ -1,9 +1,10 @@
 """The `openspyre` command line: finds the subcommand and turns its outcome into an exit code.
 
-Exit codes: 0 all is well, 1 a problem was found, 2 the command line makes no sense.
+Exit codes: 0 all is well, 1 a problem was found, 2 the command line makes no sense, 141 nobody reads on (`| head`).
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,7 +12,8 @@ from openspyre.spec.errors import SpyreError
 from openspyre.tools import doctor, inspect, ops, opt, run, switches, verify
 from openspyre.tools.host import openspyre_version
 
-_SUBCOMMANDS = (run, verify, inspect, opt, ops, doctor, switches)
+_CLOSED_PIPE = 141  # what a shell says of a program that SIGPIPE ended
+SUBCOMMANDS = (run, verify, inspect, opt, ops, doctor, switches)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -22,12 +24,23 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"openspyre {openspyre_version()}")
     subparsers = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
-    for subcommand in _SUBCOMMANDS:
+    for subcommand in SUBCOMMANDS:
         subcommand.add_parser(subparsers)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()  # here, and not at the end of Python, where nobody could catch what follows
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         return int(options.run(options))

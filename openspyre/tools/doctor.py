@@ -50,7 +50,7 @@ def examine() -> Report:
     report["host"] = host.processor() | {"memory_bytes": host.machine_memory_bytes()}
     report["switches"] = try_to("switches", _switches) or []
     report["cards"] = try_to("cards", _cards) if not problems else None
-    report["limits"] = _limits()
+    report["limits"] = try_to("limits", _limits)
     report["self_test"] = try_to("self test", _self_test) if report["cards"] and report["cards"]["count"] else None
     if report["self_test"] and not report["self_test"]["passed"]:
         problems.append("self test: data read back from the card differs from what was written")
@@ -98,7 +98,7 @@ def _limits() -> Report:
         "cards": SPYRE.max_cards,
         "cores_per_card": SPYRE.cores,
         "scratchpad_bytes_per_core": SPYRE.scratchpad_bytes_per_core,
-        "span_bytes_per_core_and_tensor": SPYRE.max_span_bytes_per_core_and_tensor,
+        "span_bytes_per_core_and_tensor": Settings.read().machine.max_span_bytes_per_core_and_tensor,
         "stick_bytes": SPYRE.stick_bytes,
     }
 

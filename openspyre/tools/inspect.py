@@ -11,6 +11,7 @@ from openspyre.artifact.geometry import Geometry, geometry
 from openspyre.artifact.listing import file_name
 from openspyre.artifact.model import Buffer, Execution
 from openspyre.artifact.names import op_func_name
+from openspyre.spec.environment import Settings
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,7 +29,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace) -> int:
-    summary = summarise(read(options.directory))
+    summary = summarise(read(options.directory, Settings.read().machine))
     print(json.dumps(summary, indent=2) if options.json else "\n".join(render(summary, cores=options.cores)))
     return 0
 

@@ -12,18 +12,20 @@ from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Program
 from openspyre.compiler.pipeline import Pass, name_of, purpose_of
 from openspyre.compiler.text import parse_program, print_program
+from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument, SpyreError
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    passes = pipeline.passes(Settings.read().machine)
     if options.list:
-        print(json.dumps(list(map(as_record, pipeline.passes())), indent=2) if options.json else "\n".join(listing()))
+        print(json.dumps(list(map(as_record, passes)), indent=2) if options.json else "\n".join(listing(passes)))
         return 0
     if options.file is None:
         parser.error("FILE is missing; --list shows the passes")
-    steps = [_pass(text, parser) for text in options.passes] or pipeline.passes()
+    steps = [_pass(text, passes, parser) for text in options.passes] or passes
     program = parse_program(_read(options.file))
     texts = [(name_of(step), print_program(after)) for step, after in _run(program, steps, verify=options.verify)]
     if options.json:
@@ -56,10 +58,10 @@ def _run(program: Program, steps: Sequence[Pass], *, verify: bool) -> Iterator[t
             ) from error
 
 
-def _pass(text: str, parser: argparse.ArgumentParser) -> Pass:
+def _pass(text: str, passes: Sequence[Pass], parser: argparse.ArgumentParser) -> Pass:
     """A pass by its name, with its options."""
     name, _, given = text.partition(":")
-    known = {name_of(step): step for step in pipeline.passes()}
+    known = {name_of(step): step for step in passes}
     if name not in known:
         parser.error(f"there is no pass {name!r}; known are {', '.join(known)}")
     step = known[name]
@@ -93,8 +95,8 @@ def as_record(step: Pass) -> dict[str, Any]:
     return {"pass": name_of(step), "purpose": purpose_of(step), "options": _options(step)}
 
 
-def listing() -> Iterator[str]:
-    for step in pipeline.passes():
+def listing(passes: Sequence[Pass]) -> Iterator[str]:
+    for step in passes:
         options = ", ".join(f"{name}={_shown(value)}" for name, value in _options(step).items())
         yield f"{name_of(step)}{f' ({options})' if options else ''}"
         yield f"    {purpose_of(step)}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from openspyre.artifact import read
 from openspyre.artifact.model import Buffer, Bundle, Role, Scalar
 from openspyre.spec.encodings import sen169_encode, sen169_operand
+from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, formats_of
 
@@ -38,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    bundle = read(options.directory)
+    bundle = read(options.directory, Settings.read().machine)
     files = _named(options.input, parser)
     values = _named(options.set, parser)
     wanted = [b for b in bundle.arguments if b.role is not Role.OUTPUT]

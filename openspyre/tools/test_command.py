@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -91,6 +92,25 @@ def test_switches_of_the_environment_are_in_force_and_marked() -> None:
         "SPYRE_DEVICES",
         "OPENSPYRE_CARD_MEMORY_GIB",
     }
+
+
+@pytest.mark.parametrize(
+    "arguments", ["switches", "doctor", "doctor --json", "ops", "opt --list", "--help", "run --help"]
+)
+def test_a_reader_may_leave_early(arguments: str) -> None:
+    """The pipe's reader is gone before the command writes: it ends quietly, as other commands do."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    call = [sys.executable, "-m", "openspyre.tools.command", *arguments.split()]
+    done = subprocess.run(call, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode in ((0, 141) if "--help" in arguments else (141,))  # argparse minds no pipe of its own
+
+
+def test_the_span_in_force_is_the_one_shown() -> None:
+    _, text = run_doctor("--json", OPENSPYRE_CORE_SPAN_MIB="7")
+    assert json.loads(text)["limits"]["span_bytes_per_core_and_tensor"] == 7 << 20
 
 
 def test_a_machine_without_cards_is_no_problem() -> None:

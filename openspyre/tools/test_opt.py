@@ -69,6 +69,13 @@ def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.Captu
     assert "DivideWork (cores=32, split_reductions=False, limit=268435456)\n    Divides" in text
 
 
+def test_passes_know_the_span_in_force(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENSPYRE_CORE_SPAN_MIB", "3")
+    assert main(["opt", "--list", "--json"]) == 0
+    limits = {row["pass"]: row["options"].get("limit") for row in json.loads(capsys.readouterr().out)}
+    assert limits["LimitSpans"] == limits["DivideWork"] == 3 << 20
+
+
 def test_passes_run_in_the_order_given(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows(printed(capsys, graph, "--pass", "DropDead")) == ["relayout", "add"]
     assert rows(printed(capsys, graph, "--pass", "EliminateCopies")) == ["neg", "add"]

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from openspyre.artifact import verify
+from openspyre.spec.environment import Settings
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -21,7 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace) -> int:
-    problems = verify(options.directory)
+    problems = verify(options.directory, Settings.read().machine)
     if options.json:
         print(json.dumps({"valid": not problems, "problems": [asdict(problem) for problem in problems]}, indent=2))
     else:

@@ -103,7 +103,7 @@ class _Launch:
         """All that decides what a specialised graph is, as one name."""
         classes = zip(self.inputs, self.offset_classes, strict=True)
         facts = [(_record(tensor), device_tensor_layout(tensor), offset_class) for tensor, offset_class in classes]
-        plan = f"cores={planned_machine().cores} fusion={settings_in_force().fusion}"
+        plan = f"{planned_machine()} fusion={settings_in_force().fusion}"
         decisive = f"{source_hash()} {plan} {self.key} {list(self.symbols)} {facts} {movable(self.inputs)}"
         return hashlib.sha256(decisive.encode()).hexdigest()
 

@@ -49,4 +49,4 @@ def planned_machine() -> Machine:
     """The card as work is planned for it."""
     if not 1 <= config.sencores <= SPYRE.cores:
         raise InvalidArgument(f"config.sencores is {config.sencores}: a card has 1 to {SPYRE.cores} cores to plan for")
-    return replace(SPYRE, cores=config.sencores)
+    return replace(settings_in_force().machine, cores=config.sencores)

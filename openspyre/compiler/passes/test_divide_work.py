@@ -87,6 +87,23 @@ def test_examples_worked_out_by_hand() -> None:
     assert splits(summed((1, 4096)), split_reductions=True) == [1, 32]
 
 
+def product(m: int, k: int, n: int) -> Program:
+    sizes = {"a": (m, k), "b": (k, n), "c": (m, n)}
+    buffers = tuple(
+        Buffer(name, "float16", size, row_major(size), Role.OUTPUT if name == "c" else Role.INPUT, SpyreTensorLayout(list(size), "float16"))
+        for name, size in sizes.items()
+    )  # fmt: skip
+    dims = (Dim("m", m), Dim("n", n), Dim("k", k, reduced=True))
+    factors = Access("a", 0, (k, 0, 1), "float16"), Access("b", 0, (0, 1, n), "float16")
+    return Program("p", buffers, (Op("op", "batchmatmul", dims, factors, (Access("c", 0, (n, 1, 0), "float16"),)),))
+
+
+def test_a_product_no_core_could_reach_over_is_split_along_k() -> None:
+    """Contract N9: its operands have 512 and 256 MiB, sticks along k and n, and neither m nor n bounds a core's reach of the first."""
+    assert splits(product(8192, 32768, 4096)) == [1, 1, 32]
+    assert splits(product(4096, 4096, 4096)) == [32, 1, 1]
+
+
 def test_moves_are_not_divided() -> None:
     size = (64, 128)
     program = pointwise(size)
