@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "copy_log.h"
 #include "fallback.h"
 #include "host_memory_pinned.h"
 #include "record.h"
@@ -104,6 +105,7 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
         "(TORCH_SPYRE_DOWNCAST_WARN=0 or torch.spyre.set_downcast_warning(False) hides this)");
   }
   if (!is_supported(source.scalar_type())) source = source.to(target.scalar_type());  // float64 and the like
+  tell_copy(source, target);
   // Pageable memory may change as soon as we return: it is staged.
   if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
   const HeldBuffers held = hold_buffers();
@@ -129,6 +131,7 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
     target.copy_(same);
     return;
   }
+  tell_copy(source, target);
   const HeldBuffers held = hold_buffers();
   if (access_of(source) != Access::Tiled) {
     target.copy_(read_bytes(source));

@@ -56,5 +56,6 @@ void call_python(const pybind11::object& callable, Arguments&&... arguments) {
 }
 
 void bind_graphs(pybind11::module_& m);
+void bind_copy_log(pybind11::module_& m);
 
 }  // namespace torch_spyre

@@ -2,11 +2,13 @@
 
 TORCH_LOGS is the way to ask, and wins over the older variables. torch refuses names it does not know, so whoever loads
 us into torch moves our entries from there to OPENSPYRE_LOGS with `split_torch_logs`; child processes inherit both.
+`torch_spyre.x` is the documents' later spelling of `spyre.x`, with levels of its own.
 """
 
 import logging
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,18 @@ FORMAT = "[%(levelname)s] [%(name)s] %(message)s"
 OFF = logging.CRITICAL + 10
 LEVELS = {name: getattr(logging, name) for name in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")} | {"OFF": OFF}
 _NAME = re.compile(r"spyre(\.\w+)*")
+_PACKAGE = "torch_spyre"
+_PACKAGE_NAME = re.compile(r"torch_spyre(\.\w+)*")
+_PACKAGE_LEVELS = {"+": logging.DEBUG, "": logging.INFO, "-": logging.ERROR}
+# Where our loggers are called otherwise than the documents' packages.
+_INDUCTOR = (f"{ROOT}.inductor", f"{ROOT}.compiler")
+_LOGGERS = {
+    f"{_PACKAGE}.inductor": _INDUCTOR,
+    f"{_PACKAGE}.inductor.passes": (f"{ROOT}.compiler",),
+    f"{_PACKAGE}.runtime": (f"{ROOT}.device",),
+}
+
+followers: list[Callable[[], None]] = []  # called when a level has changed: for those who keep what a logger wants
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +48,35 @@ def split_torch_logs(text: str) -> tuple[str, str]:
     others: list[str] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name = entry.lstrip("+-").split(":")[0]
-        (ours if name == ROOT or name.startswith(ROOT + ".") else others).append(entry)
+        (ours if name.partition(".")[0] in (ROOT, _PACKAGE) else others).append(entry)
     return ",".join(others), ",".join(ours)
 
 
 def parse_entries(text: str, variable: str = "TORCH_LOGS") -> dict[str, int]:
-    """Logger -> level of entries `spyre.x:LEVEL`, `spyre.x` and `+spyre.x` (INFO), `-spyre.x` (off)."""
-    levels = {}
+    """Logger -> level of entries `spyre.x:LEVEL`, `spyre.x` and `+spyre.x` (INFO), `-spyre.x` (off);
+    `torch_spyre.x` (INFO), `+torch_spyre.x` (DEBUG), `-torch_spyre.x` (ERROR)."""
+    levels: dict[str, int] = {}
     for entry in filter(None, text.split(",")):
         name, colon, level = entry.strip().partition(":")
         sign, name = (name[0], name[1:]) if name[:1] in ("+", "-") else ("", name)
+        if _PACKAGE_NAME.fullmatch(name) and not colon:
+            levels |= dict.fromkeys(_loggers(name), _PACKAGE_LEVELS[sign])
+            continue
         known = not colon or (not sign and level.upper() in LEVELS)
         if not known or not _NAME.fullmatch(name):
             raise EnvironmentVariableError(
                 variable,
                 entry,
-                f"expected spyre[.part]:LEVEL with LEVEL one of {', '.join(LEVELS)}, +spyre[.part] or -spyre[.part]",
+                f"expected spyre[.part]:LEVEL with LEVEL one of {', '.join(LEVELS)}, +spyre[.part], -spyre[.part], "
+                "or torch_spyre[.part] with + (DEBUG), - (ERROR) or no sign (INFO)",
             )
         levels[name] = LEVELS[level.upper()] if colon else OFF if sign == "-" else logging.INFO
     return levels
+
+
+def _loggers(package: str) -> tuple[str, ...]:
+    """Our loggers of a package of the documents."""
+    return _LOGGERS.get(package, (ROOT + package.removeprefix(_PACKAGE),))
 
 
 def configure(settings: Settings) -> None:
@@ -64,7 +88,7 @@ def configure(settings: Settings) -> None:
     if settings.debug:
         levels[ROOT] = logging.DEBUG
     if settings.inductor_log:
-        levels[f"{ROOT}.inductor"] = LEVELS[settings.inductor_log_level]
+        levels |= dict.fromkeys(_INDUCTOR, LEVELS[settings.inductor_log_level])
     levels |= parse_entries(settings.logs, "OPENSPYRE_LOGS")
     levels |= parse_entries(split_torch_logs(settings.torch_logs)[1])
     for name, level in levels.items():
@@ -113,6 +137,8 @@ def _set_level(name: str, level: int) -> None:
     root = logging.getLogger(ROOT)
     if level < OFF and not any(isinstance(handler, logging.StreamHandler) for handler in root.handlers):
         _replace_handler(logging.StreamHandler(sys.stderr))
+    for follow in followers:
+        follow()
 
 
 def _replace_handler(handler: logging.Handler) -> None:

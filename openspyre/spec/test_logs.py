@@ -32,7 +32,8 @@ def untouched_loggers() -> Iterator[None]:
     [
         ("+spyre.device", "", "+spyre.device"),
         ("+dynamo, spyre.inductor:DEBUG ,-aot", "+dynamo,-aot", "spyre.inductor:DEBUG"),
-        ("spyreccl,torch_spyre", "spyreccl,torch_spyre", ""),
+        ("spyreccl,torch_spyreccl", "spyreccl,torch_spyreccl", ""),
+        ("+torch_spyre,aot,-torch_spyre.runtime", "aot", "+torch_spyre,-torch_spyre.runtime"),
         ("", "", ""),
     ],
 )
@@ -51,7 +52,32 @@ def test_entries_name_loggers_and_levels() -> None:
     }
 
 
-@pytest.mark.parametrize("entry", ["spyre:LOUD", "spyre.:INFO", "+spyre:INFO", "spyre..x", "spyre:"])
+def test_entries_in_the_later_spelling_have_levels_of_their_own() -> None:
+    assert logs.parse_entries(
+        "torch_spyre,+torch_spyre.runtime,-torch_spyre.inductor,+torch_spyre.inductor.passes"
+    ) == {
+        "spyre": logging.INFO,
+        "spyre.device": logging.DEBUG,
+        "spyre.inductor": logging.ERROR,
+        "spyre.compiler": logging.DEBUG,
+    }
+    assert logs.parse_entries("+torch_spyre.inductor.codegen") == {"spyre.inductor.codegen": logging.DEBUG}
+
+
+def test_those_who_follow_learn_of_a_change() -> None:
+    seen: list[int] = []
+    logs.followers.append(lambda: seen.append(logging.getLogger("spyre.dma").getEffectiveLevel()))
+    try:
+        logs.set_log_level("spyre", "DEBUG")
+        logs.disable("spyre.dma")
+    finally:
+        logs.followers.pop()
+    assert seen == [logging.DEBUG, logs.OFF]
+
+
+@pytest.mark.parametrize(
+    "entry", ["torch_spyre:DEBUG", "torch_spyre.", "spyre:LOUD", "spyre.:INFO", "+spyre:INFO", "spyre..x", "spyre:"]
+)
 def test_a_nonsense_entry_is_named(entry: str) -> None:
     with pytest.raises(EnvironmentVariableError, match=r"^TORCH_LOGS=.*expected spyre\[\.part\]:LEVEL"):
         logs.configure(Settings.read({"TORCH_LOGS": f"+dynamo,{entry}"}))
@@ -77,9 +103,17 @@ def test_messages_have_the_documented_form(capsys: pytest.CaptureFixture[str]) -
 def test_torch_logs_wins_over_the_older_names() -> None:
     environ = {"SPYRE_INDUCTOR_LOG": "1", "SPYRE_INDUCTOR_LOG_LEVEL": "WARNING", "TORCH_SPYRE_DEBUG": "1"}
     logs.configure(Settings.read(environ))
-    assert logs.get_effective_config().levels == {"spyre": "DEBUG", "spyre.inductor": "WARNING"}
+    assert logs.get_effective_config().levels == {
+        "spyre": "DEBUG",
+        "spyre.compiler": "WARNING",
+        "spyre.inductor": "WARNING",
+    }
     logs.configure(Settings.read(environ | {"TORCH_LOGS": "-spyre,spyre.inductor:ERROR"}))
-    assert logs.get_effective_config().levels == {"spyre": "OFF", "spyre.inductor": "ERROR"}
+    assert logs.get_effective_config().levels == {
+        "spyre": "OFF",
+        "spyre.compiler": "WARNING",
+        "spyre.inductor": "ERROR",
+    }
 
 
 def test_the_log_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -31,12 +32,16 @@ COUNT = "import torch; print(torch.spyre.device_count(), torch.spyre.current_dev
         ({"OPENSPYRE_CARDS": "2", "AIU_WORLD_SIZE": "9"}, "2 0"),
         ({"OPENSPYRE_CARDS": "3", "LOCAL_RANK": "2"}, "3 2"),
         ({"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "1"}, "1 0"),
+        ({"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "4"}, "4 0"),
+        ({"OPENSPYRE_CARDS": "2", "SPYRE_DEVICES": "1,7"}, "1 0"),
     ],
     ids=str,
 )
 def test_card_counts(environment, answer):
     done = run(COUNT, **environment)
     assert done.stdout.strip() == answer, done.stderr
+    missing = "SPYRE_DEVICES names 7, but the machine has 2 card(s)"
+    assert done.stderr.count(missing) == ("7" in environment.get("SPYRE_DEVICES", "")), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,61 @@ def test_torch_logs_takes_our_names():
     assert "[INFO] [spyre.device] 1 card(s)" in run(program, TORCH_LOGS="+dynamo,spyre:DEBUG").stderr
     assert run(program, TORCH_LOGS="-spyre").stderr == ""
     assert "[spyre.device]" in run(program, TORCH_SPYRE_DEBUG="1").stderr
+
+
+@pytest.mark.parametrize("cached", ["", "x.mul(3)\ntorch.compile(both)(x)"], ids=["cold", "warm"])
+def test_a_cores_span_reaches_the_planning(tmp_path, cached):
+    """A card that reaches less far gets programs that are cut so; none that were planned for another one."""
+    program = f"""
+import torch
+x = torch.ones(1024, 1536, dtype=torch.float16).to("spyre")
+def both(x): return (x * 2).amax(0), -x
+{cached}
+y, (top, negative) = x.mul(3), torch.compile(both)(x)
+print(y.cpu().eq(3).all().item(), top.cpu().eq(2).all().item(), negative.cpu().eq(-1).all().item())
+"""
+    if cached:
+        assert run(program, SENCORES="1", OPENSPYRE_CACHE_DIR=str(tmp_path)).returncode == 0
+    done = run(program, SENCORES="1", OPENSPYRE_CORE_SPAN_MIB="1", OPENSPYRE_CACHE_DIR=str(tmp_path))
+    assert done.stdout == "True True True\n", done.stderr
+
+
+def test_every_name_of_the_inductor_log_shows_a_graph():
+    program = "import torch; torch.compile(lambda x: x.exp() + 1)(torch.ones(3, 70).to('spyre'))"
+    told, passed = "[INFO] [spyre.inductor] graph graph0", "[DEBUG] [spyre.compiler] graph0: DivideWork"
+    shown = run(program, SPYRE_INDUCTOR_LOG="1").stderr
+    assert told in shown and passed not in shown
+    assert run(program, SPYRE_INDUCTOR_LOG="1", SPYRE_INDUCTOR_LOG_LEVEL="ERROR").stderr == ""
+    with tempfile.TemporaryDirectory() as cache:  # nobody has compiled this before
+        fine = {"OPENSPYRE_CACHE_DIR": cache, "TORCHINDUCTOR_CACHE_DIR": cache}
+        shown = run(program, SPYRE_INDUCTOR_LOG="1", SPYRE_INDUCTOR_LOG_LEVEL="DEBUG", **fine).stderr
+        assert told in shown and passed in shown
+    assert told in run(program, TORCH_LOGS="torch_spyre").stderr
+    assert told in run(program, TORCH_LOGS="+torch_spyre.inductor,-dynamo").stderr
+    assert run(program, TORCH_LOGS="-torch_spyre").stderr == ""
+
+
+def test_every_copy_between_host_and_card_is_logged():
+    program = """
+import torch
+from openspyre.spec import logs
+x = torch.ones(3, 70, dtype=torch.float16).to("spyre")
+(x + x)[0, 1].item()
+x[:2].to("cpu", torch.float32)
+logs.set_log_level("spyre.device.copies", "INFO")
+x.cpu()
+logs.set_log_level("spyre.device.copies", "DEBUG")
+torch.empty(5, dtype=torch.int32).copy_(torch.zeros(5, dtype=torch.int32, device="spyre"))
+"""
+    layout = "SpyreTensorLayout(device_size=[2, 3, 64], stride_map =[64, 70, 1], device_dtype=DataFormats.SEN169_FP16)"
+    shown = run(program, TORCH_SPYRE_DEBUG="1").stderr.splitlines()
+    copies = [line.removeprefix("[DEBUG] [spyre.device.copies] ") for line in shown if "copies" in line]
+    assert copies[:3] == [
+        f"host to spyre:0: [3, 70] torch.float16, 420 bytes, {layout}",
+        f"spyre:0 to host: [] torch.float16, 2 bytes, {layout}",
+        f"spyre:0 to host: [2, 70] torch.float16 as torch.float32, 280 bytes, {layout}",
+    ]
+    assert len(copies) == 4 and copies[3].startswith("spyre:0 to host: [5] torch.int32, 20 bytes, ")
 
 
 def test_sencores_reaches_the_planning():

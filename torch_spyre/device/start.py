@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+import torch
+
 from openspyre import card
 from openspyre.card import cards
 from openspyre.spec import logs
 from openspyre.spec.environment import Settings
 from torch_spyre import _torch
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.layouts import device_tensor_layout
 
 log = logging.getLogger("spyre.device")
+_copies = logging.getLogger("spyre.device.copies")
 _wanted: dict[str, bool] = {}  # what the program asked for before the first use; it stands above the environment
 
 
@@ -23,6 +28,7 @@ def configure() -> None:
     from torch_spyre.ops import eager  # the op table and the compiler: not before somebody computes
 
     settings = replace(Settings.read(), **_wanted)
+    logs.followers.append(_follow_copies)
     logs.configure(settings)
     card.configure(settings)
     log.info("%d card(s) visible, %d threads", card.count(), card.worker_threads())
@@ -32,6 +38,21 @@ def configure() -> None:
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
     atexit.register(_rest)
+
+
+def _follow_copies() -> None:
+    """The C++ half calls only while somebody wants to read of copies."""
+    _torch.log_copies(_log_copy if _copies.isEnabledFor(logging.DEBUG) else None)
+
+
+def _log_copy(source: torch.Tensor, target: torch.Tensor) -> None:
+    to_card = target.device.type == DEVICE_NAME
+    on_card = target if to_card else source
+    layout = device_tensor_layout(on_card)
+    way = f"host to {target.device}" if to_card else f"{source.device} to host"
+    dtypes = " as ".join(dict.fromkeys((str(source.dtype), str(target.dtype))))
+    count = source.numel() * source.element_size()
+    _copies.debug("%s: %s %s, %d bytes, %s", way, list(source.shape), dtypes, count, layout or "bytes without a layout")
 
 
 def _rest() -> None:
@@ -50,6 +71,20 @@ def enable_sanitizer(*, strict: bool = False) -> None:
     if _torch.is_configured():
         card.configure(replace(cards.settings_in_force(), **wanted))
     _wanted.update(wanted)
+
+
+def start_runtime() -> None:
+    """Read the switches and start the cards; happens by itself on first use."""
+    _torch.ensure_configured()
+    for index in range(card.count()):
+        card.get(index)
+
+
+def free_runtime() -> None:
+    """Wait for all work and give memory nobody uses back to the host. Tensors stay, and the cards go on when they are used."""
+    if _torch.is_configured():
+        _torch.synchronize_all()
+        torch.accelerator.empty_cache()
 
 
 def is_in_bad_fork() -> bool:

@@ -6,6 +6,7 @@ report grows with its graph. `torch_spyre.compile_report()` returns the last one
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import astuple, dataclass, field
 from typing import Any
@@ -124,6 +125,7 @@ def _at(origin: str) -> str:
     return f" ({origin})" if origin else ""
 
 
+_log = logging.getLogger("spyre.inductor")
 _reports: deque[GraphReport] = deque(maxlen=64)
 
 
@@ -154,6 +156,7 @@ def report_specialisation(key: str, graph: Graph, specialisation: Specialisation
         bundles = _reports[-1].bundles
     for bundle in bundles:
         bundle.specialisations.append(specialisation)
+    _log.info("graph %s, bundle %s, %d calls\n%s", graph.name, key[:12], len(graph.calls), specialisation)
 
 
 def compile_report() -> list[GraphReport]:
