@@ -17,6 +17,8 @@ demo: build  ## install everything into .venv and run the examples on the card
 	$(BIN)/python examples/first_steps.py
 	$(BIN)/python examples/one_op_through_all_stages.py
 	$(BIN)/python examples/transformer_block.py
+	$(BIN)/python examples/tensor_allocate.py
+	$(BIN)/python examples/softmax.py
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 

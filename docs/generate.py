@@ -51,7 +51,7 @@ def formats() -> str:
     return table(
         ("torch dtype", "on the host", "on the card", "elements in a stick"),
         (
-            (f"`{name}`", DTYPES[name].host.name, DTYPES[name].device.name, str(DTYPES[name].device.elems_per_stick))
+            (f"`{name}`", DTYPES[name].host.name, DTYPES[name].device.name, str(DTYPES[name].device.elems_per_stick()))
             for name in TENSOR_DTYPES
         ),
     )

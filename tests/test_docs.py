@@ -86,6 +86,13 @@ def test_every_subcommand_that_is_named_exists():
         assert run("-m", "openspyre.tools.command", subcommand, "--help").returncode == 0, subcommand
 
 
+def test_the_reference_has_every_subcommand():
+    from openspyre.tools.command import SUBCOMMANDS
+
+    shown = set(re.findall(r"^\| `openspyre (\w+)", (DOCS / "api.md").read_text(), re.MULTILINE))
+    assert shown == {subcommand.__name__.rpartition(".")[2] for subcommand in SUBCOMMANDS}
+
+
 def test_every_seam_has_its_row():
     shown = headings(DOCS / "torch_seams.md")
     assert [seam.symbol for seam in SEAMS if f"`{seam.symbol}`" not in shown] == []
@@ -183,6 +190,27 @@ def test_an_example_compiles_a_transformer_block():
     assert "1 bundle(s), 0 fallback(s)" in done.stdout
     error = float(re.search(r"CPU: ([\d.]+) of", done.stdout)[1])
     assert error < 8 * 2**-10, "a few roundings to the card's 9 fraction bits"
+
+
+def test_an_example_allocates_tensors_in_layouts():
+    done = run("-c", "import runpy, torch_spyre; runpy.run_path('examples/tensor_allocate.py', run_name='__main__')")
+    assert done.returncode == 0, done.stderr
+    for telling in (
+        "moved there            torch.float16 [48, 100]: [2, 48, 64], 12288 bytes",
+        "[1, 100, 64]",
+        "[48, 2, 64]",
+    ):
+        assert telling in done.stdout, done.stdout
+    assert "the same values in every layout: True" in done.stdout
+
+
+def test_an_example_computes_a_softmax():
+    done = run("-c", "import runpy, torch_spyre; runpy.run_path('examples/softmax.py', run_name='__main__')")
+    assert done.returncode == 0, done.stderr
+    assert "compiled gives the bits of eager: True" in done.stdout and "rows sum to one: True" in done.stdout
+    assert float(re.search(r"error: ([\d.]+) of", done.stdout)[1]) <= 2, (
+        "rounded to the card's format, then to the host's"
+    )
 
 
 def test_the_page_of_operations_has_every_row():

@@ -1,37 +1,51 @@
 """The documented low-level names, re-exported from the rooms where they live."""
 
-from pathlib import Path
-
 import torch
 
-from openspyre.artifact import read
-from openspyre.backend import compile_bundle
-from openspyre.backend.job_plan import JobPlan, job_plan
+from openspyre.backend.job_plan import JobPlan
+from openspyre.spec.encodings import encode_constant
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import DataFormats, ElementArrangement, get_device_dtype, get_elem_in_stick
 from openspyre.spec.layout import SpyreTensorLayout
-from torch_spyre.device.layouts import empty_with_layout, get_spyre_tensor_layout, set_spyre_tensor_layout
-from torch_spyre.device.start import get_downcast_warning, set_downcast_warning
+from torch_spyre.device.api import current_device, device_count, set_device
+from torch_spyre.device.kernels import launch_jobplan, launch_kernel, prepare_kernel
+from torch_spyre.device.layouts import (
+    empty_with_layout,
+    get_spyre_tensor_layout,
+    set_spyre_tensor_layout,
+    to_with_layout,
+)
+from torch_spyre.device.random import (
+    default_generators,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    set_rng_state,
+)
+from torch_spyre.device.start import free_runtime, get_downcast_warning, set_downcast_warning, start_runtime
+from torch_spyre.device.streams import (
+    DeviceLike,
+    Stream,
+    current_stream,
+    default_stream,
+    device_index,
+    host_compute_stream,
+    host_compute_stream_by_id,
+    synchronize,
+)
+from torch_spyre.device.streams import set_stream as set_current_stream
 
 __all__ = [
-    "DataFormats",
-    "ElementArrangement",
-    "JobPlan",
-    "SpyreTensorLayout",
-    "as_strided_with_layout",
-    "copy_tensor",
-    "empty_with_layout",
-    "get_device_dtype",
-    "get_downcast_warning",
-    "get_elem_in_stick",
-    "get_spyre_tensor_layout",
-    "prepare_kernel",
-    "reinterpret_tensor",
-    "reinterpret_tensor_with_layout",
-    "set_downcast_warning",
-    "set_spyre_tensor_layout",
-    "spyre_empty_with_layout",
-]
+    "DataFormats", "ElementArrangement", "JobPlan", "SpyreTensorLayout", "_get_default_generator",
+    "as_strided_with_layout", "copy_tensor", "current_device", "current_stream", "default_stream", "device_count",
+    "empty_with_layout", "encode_constant", "free_runtime", "get_device_dtype", "get_downcast_warning",
+    "get_elem_in_stick", "get_rng_state", "get_spyre_tensor_layout", "get_stream_from_pool", "host_compute_stream",
+    "host_compute_stream_by_id", "initial_seed", "launch_jobplan", "launch_kernel", "manual_seed",
+    "manual_seed_all", "prepare_kernel", "reinterpret_tensor", "reinterpret_tensor_with_layout",
+    "set_current_stream", "set_device", "set_downcast_warning", "set_rng_state", "set_spyre_tensor_layout",
+    "spyre_empty_with_layout", "start_runtime", "synchronize", "to_with_layout",
+]  # fmt: skip
 
 
 def spyre_empty_with_layout(
@@ -71,6 +85,11 @@ def reinterpret_tensor_with_layout(
     return as_strided_with_layout(tensor, size, stride, tensor.storage_offset() + offset, layout)
 
 
-def prepare_kernel(directory: str | Path) -> JobPlan:
-    """What a runtime prepares and executes for the bundle in a directory, as data; the card itself is given its program."""
-    return job_plan(compile_bundle(read(Path(directory))))
+def get_stream_from_pool(device: DeviceLike = None, priority: int = 0) -> Stream:
+    """The next stream of a card's low-priority pool, or of the high-priority one for any `priority` but 0."""
+    return Stream(device, priority)
+
+
+def _get_default_generator(device: DeviceLike = None) -> torch.Generator:
+    """A card's default generator."""
+    return default_generators[device_index(device)]

@@ -114,6 +114,23 @@ Tensor quantize_fp8_with_scale(const Tensor& x, const Tensor& scale) {
 }
 Tensor dequantize_fp8_with_scale(const Tensor& x, const Tensor& scale) { return x.to(at::kHalf) * scale; }
 
+// Weights have the order of other tensors here: their arrangement in hardware's two-dimensional sticks is not kept.
+Tensor qfp8wt(const Tensor& weight) { return qfp8ch(weight); }
+Tensor quantize_weight_fp8_with_scale(const Tensor& weight, const Tensor& scale) {
+  return quantize_fp8_with_scale(weight, scale);
+}
+
+// Every 8-bit number and every product of two is exact in fp32, so this is a contraction as any other (contract N5);
+// scales and bias follow in fp32, and the result is rounded once.
+Tensor scaled_mm(const Tensor& a, const Tensor& b, const MaybeTensor& scale_a, const MaybeTensor& scale_b,
+                 const MaybeTensor& bias, std::optional<at::ScalarType> out_dtype) {
+  Tensor result = at::matmul(a.to(at::kFloat), b.to(at::kFloat));
+  if (scale_a) result = result * scale_a->to(at::kFloat);
+  if (scale_b) result = result * scale_b->to(at::kFloat);
+  if (bias) result = result + bias->to(at::kFloat);
+  return result.to(out_dtype.value_or(at::kHalf));
+}
+
 }  // namespace
 
 // Kernels given with the definition are CompositeImplicitAutograd.
@@ -149,6 +166,12 @@ TORCH_LIBRARY_FRAGMENT(spyre, m) {
   m.def("qfp8ch(Tensor x) -> Tensor", &qfp8ch);
   m.def("quantize_fp8_with_scale(Tensor x, Tensor scale) -> Tensor", &quantize_fp8_with_scale);
   m.def("dequantize_fp8_with_scale(Tensor x, Tensor scale) -> Tensor", &dequantize_fp8_with_scale);
+  m.def("qfp8wt(Tensor weight) -> Tensor", &qfp8wt);
+  m.def("quantize_weight_fp8_with_scale(Tensor weight, Tensor scale) -> Tensor", &quantize_weight_fp8_with_scale);
+  m.def(
+      "scaled_mm(Tensor a, Tensor b, Tensor? scale_a=None, Tensor? scale_b=None, Tensor? bias=None, "
+      "ScalarType? out_dtype=None) -> Tensor",
+      &scaled_mm);
 }
 
 }  // namespace torch_spyre

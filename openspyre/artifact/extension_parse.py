@@ -112,8 +112,8 @@ def _tensor(fields: Fields, dims: int) -> Tensor | None:
     except SpyreError as error:
         fields.problems.say(f"{fields.path}.device_size", str(error), "a layout")
         return None
-    if layout.device_size[-1] != form.elems_per_stick:
-        expected = f"a last dim of {form.elems_per_stick}, the stick"
+    if layout.device_size[-1] != form.elems_per_stick():
+        expected = f"a last dim of {form.elems_per_stick()}, the stick"
         fields.problems.add(f"{fields.path}.device_size", list(size), expected)
         return None
     if bits_as is not None and bits_as.bits != form.bits:

@@ -130,6 +130,6 @@ class Symbols:
             case _:
                 place = execution.places[operand.symbol]
                 symbol, start = self.buffers[place.buffer]
-                itemsize = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick
+                itemsize = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
                 begin = start + (place.byte if from_place else 0)
                 return replace(operand, symbol=symbol, offset=begin // itemsize)

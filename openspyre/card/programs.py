@@ -22,16 +22,28 @@ class LoadedProgram:
     def run(
         self, buffers: Mapping[str, _card.Buffer], scalars: Mapping[str, int | float] | None = None, card: int = 0
     ) -> None:
-        """Launch with a buffer per symbol and a number per scalar, and wait. A pool for temporaries is taken and given back."""
-        missing = [name for name in self.program.symbols if name not in buffers]
+        """Launch with a buffer per symbol and a number per scalar, and wait."""
+        self.run_at({name: buffer.address for name, buffer in buffers.items()}, scalars, card)
+
+    def run_at(
+        self,
+        places: Mapping[str, int],
+        scalars: Mapping[str, int | float] | None = None,
+        card: int = 0,
+        stream: int = 0,
+    ) -> None:
+        """The same with the buffers' addresses. A pool for temporaries is taken and given back."""
+        given = scalars or {}
+        missing = [name for name in self.program.symbols if name not in places]
+        missing += [name for name in self.program.scalars if name not in given]
         if missing:
-            raise InvalidArgument(f"program {self.program.name!r} needs buffers for {', '.join(missing)}")
-        addresses = [buffers[name].address for name in self.program.symbols]
+            raise InvalidArgument(f"program {self.program.name!r} needs buffers or numbers for {', '.join(missing)}")
+        addresses = [places[name] for name in self.program.symbols]
         pool = _card.card(card).allocate(self.program.pool_bytes) if self.program.pool_bytes else None
         if pool is not None:
             addresses.append(pool.address)
-        words = [_word((scalars or {})[name]) for name in self.program.scalars]
-        _card.run_program(self.number, card, 0, addresses, words)
+        words = [_word(given[name]) for name in self.program.scalars]
+        _card.run_program(self.number, card, stream, addresses, words)
 
     def unload(self) -> None:
         _card.unload_program(self.number)

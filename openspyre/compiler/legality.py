@@ -147,7 +147,7 @@ def _dim_name(op: Op, dim: int | None) -> str:
 
 def moved_bytes(op: Op, access: Access) -> int:
     """What a relayout of an access moves."""
-    return elements(op, access) * STICK_BYTES // require_supported(access.dtype).device.elems_per_stick
+    return elements(op, access) * STICK_BYTES // require_supported(access.dtype).device.elems_per_stick()
 
 
 # Turning blocks in the cache costs about this part of a relayout, which reads and writes memory.

@@ -53,7 +53,6 @@ class DataFormats(_NamedValues):
         """Bits of one element; 0 for INVALID."""
         return _BITS[self]
 
-    @property
     def elems_per_stick(self) -> int:
         """Elements in one 128-byte stick; 0 for INVALID."""
         return STICK_BYTES * 8 // self.bits if self.bits else 0
@@ -177,4 +176,4 @@ def require_supported(dtype: object) -> DTypeFormats:
 
 def get_elem_in_stick(dtype: object) -> int:
     """Elements of a dtype in one stick of the card."""
-    return require_supported(dtype).device.elems_per_stick
+    return require_supported(dtype).device.elems_per_stick()

@@ -74,7 +74,7 @@ class SpyreTensorLayout:
             strides = _integers("host_strides", given.get("host_strides", row_major(host_size)))
             order = _integers("dim_order", given.get("dim_order", range(len(host_size))))
             device_format = require_supported(given["dtype"]).device
-            device_size, stride_map = tile(host_size, strides, device_format.elems_per_stick, order)
+            device_size, stride_map = tile(host_size, strides, device_format.elems_per_stick(), order)
         if not isinstance(arrangement, ElementArrangement):
             raise InvalidLayout(f"element_arrangement must be an ElementArrangement, not {arrangement!r}")
         for slot, value in zip(
@@ -108,7 +108,7 @@ class SpyreTensorLayout:
         return STICK_BYTES * prod(self._device_size[:-1])
 
     def elems_per_stick(self) -> int:
-        return self._device_dtype.elems_per_stick
+        return self._device_dtype.elems_per_stick()
 
     def with_element_arrangement(self, element_arrangement: ElementArrangement) -> "SpyreTensorLayout":
         return SpyreTensorLayout(self.device_size, self.stride_map, self._device_dtype, element_arrangement)
@@ -233,9 +233,9 @@ def _check_explicit(device_size: tuple[int, ...], stride_map: tuple[int, ...], d
         raise InvalidLayout(f"{described}: both need the same number of entries, at least one")
     if min(device_size) < 0 or min(stride_map) < -1:
         raise InvalidLayout(f"{described}: sizes cannot be negative, strides not below -1")
-    if device_size[-1] > device_format.elems_per_stick:
+    if device_size[-1] > device_format.elems_per_stick():
         raise InvalidLayout(
-            f"{described}: the last dim is the stick, and a stick holds {device_format.elems_per_stick} elements of "
+            f"{described}: the last dim is the stick, and a stick holds {device_format.elems_per_stick()} elements of "
             f"{device_format}"
         )
 

@@ -52,7 +52,7 @@ def test_a_format_prints_as_python_that_evaluates_back() -> None:
     ],
 )
 def test_elements_per_stick_are_the_documented_ones(name: str, per_stick: int) -> None:
-    assert DataFormats[name].elems_per_stick == per_stick
+    assert DataFormats[name].elems_per_stick() == per_stick
 
 
 @pytest.mark.parametrize(

@@ -11,26 +11,31 @@ from openspyre.spec.errors import InvalidArgument, InvalidLayout
 NAMES = {
     "torch.spyre": """is_available device_count current_device set_device is_initialized synchronize manual_seed manual_seed_all
         Stream stream current_stream default_stream SpyreTensorLayout get_device_dtype get_downcast_warning set_downcast_warning
-        memory get_device_properties""",
+        memory get_device_properties _impl _lazy_init""",
     "torch.spyre.memory": "memory_allocated max_memory_allocated memory_reserved reset_peak_memory_stats",
     "torch_spyre._C": """SpyreTensorLayout DataFormats ElementArrangement get_elem_in_stick get_device_dtype
         get_spyre_tensor_layout set_spyre_tensor_layout get_downcast_warning set_downcast_warning prepare_kernel JobPlan
         spyre_empty_with_layout empty_with_layout as_strided_with_layout reinterpret_tensor reinterpret_tensor_with_layout
-        copy_tensor""",
+        copy_tensor device_count current_device set_device launch_kernel launch_jobplan encode_constant get_rng_state
+        set_rng_state manual_seed manual_seed_all initial_seed current_stream set_current_stream default_stream
+        get_stream_from_pool synchronize to_with_layout start_runtime free_runtime _get_default_generator
+        host_compute_stream host_compute_stream_by_id""",
     "torch_spyre._inductor": "spyre_hint config propagate_named_dims",
     "torch_spyre._inductor.config": """patch sencores lx_planning allow_all_ops_in_lx_planning dxp_lx_frac_avail layout_solver
         ignore_work_division_hints bundle_symbolic_args co_optimizing_lx_planning lx_boundary_clones hbm_planning
         chunk_large_tensors global_stick_optimizer max_buckets min_default_granularity core_id_k_fast_emission unroll_loops""",
     "torch_spyre._inductor.propagate_named_dims": "declare_tensor_dim name_tensor_dims",
     "torch_spyre.ops.fallbacks": "FallbackWarning",
-    "torch_spyre.model_utils": "load_model_to_spyre",
+    "torch_spyre._inductor.wsr.propagate_named_dims": "declare_tensor_dim name_tensor_dims",
+    "torch_spyre.model_utils": "load_model_to_spyre patch_module_to_for_spyre",
     "torch_spyre.streams": "Stream stream current_stream default_stream synchronize",
-    "torch_spyre.constants": "DEVICE_NAME",
+    "torch_spyre.constants": "DEVICE_NAME DISTRIBUTED_BACKEND_NAME",
     "torch_spyre.device.interface": "SpyreInterface",
 }
 OPERATORS = """softplus layer_norm exx2 layernormscale layernormnorm rms_norm topkvalue topkindex gelu silu clamp empty logical_not
     copy_from_d2d overwrite overwrite_f restickify max_dim_int64_fallback min_dim_int64_fallback unfold reshape_via_cpu
-    batched_matmul constant to_dtype_cpu qfp8ch quantize_fp8_with_scale dequantize_fp8_with_scale"""
+    batched_matmul constant to_dtype_cpu qfp8ch quantize_fp8_with_scale dequantize_fp8_with_scale
+    quantize_weight_fp8_with_scale qfp8wt scaled_mm"""
 
 
 def _found(module, name):
@@ -107,6 +112,14 @@ CALLS = {  # operators: the call, and the same in aten's words
         lambda x: _S.dequantize_fp8_with_scale(_S.quantize_fp8_with_scale(x, x[:1] * 0 + 0.5), x[:1] * 0 + 0.5),
         lambda x: (x / 0.5).to(torch.float8_e4m3fn).half() * 0.5,
     ),
+    "qfp8wt scaled_mm": (
+        lambda x: _S.scaled_mm(_S.qfp8wt(x), _S.qfp8wt(x).t(), out_dtype=torch.float32),
+        lambda x: x.to(torch.float8_e4m3fn).float() @ x.to(torch.float8_e4m3fn).float().t(),
+    ),
+    "quantize_weight_fp8_with_scale": (
+        lambda x: _S.quantize_weight_fp8_with_scale(x, x[:1] * 0 + 0.25).float(),
+        lambda x: (x / 0.25).to(torch.float8_e4m3fn).float(),
+    ),
     "unfold": (
         lambda x: _S.unfold(x.reshape(1, 6, 7, 10), [3, 3]),
         lambda x: torch.nn.functional.unfold(x.reshape(1, 6, 7, 10), 3),
@@ -114,7 +127,8 @@ CALLS = {  # operators: the call, and the same in aten's words
 }
 _OVER_THE_HOST = {"unfold"}
 _NOT_IN_GRAPHS = {  # parts no bundle has yet; calls of which a graph reads one result of two
-    "unfold", "qfp8ch", "quantize_fp8_with_scale dequantize_fp8_with_scale",
+    "unfold", "qfp8ch", "quantize_fp8_with_scale dequantize_fp8_with_scale", "qfp8wt scaled_mm",
+    "quantize_weight_fp8_with_scale",
     "topkvalue", "max_dim_int64_fallback", "min_dim_int64_fallback",
 }  # fmt: skip
 

@@ -41,6 +41,14 @@ def test_a_wrong_index_is_named(index):
             action()
 
 
+def test_a_negative_index_is_no_card():
+    for action in (torch.spyre.set_device, torch.spyre.Stream, torch.spyre.synchronize, torch.spyre.initial_seed):
+        with pytest.raises(InvalidDevice, match="spyre:-1"):
+            action(-1)
+    with torch.spyre.device(-1), torch.spyre.device_of(torch.empty(1)):
+        assert torch.spyre.current_device() == 0
+
+
 def test_generated_methods_and_default_device():
     x = torch.ones(3)
     assert x.spyre().is_spyre and not x.is_spyre and x.spyre().cpu().tolist() == [1, 1, 1]

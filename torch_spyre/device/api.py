@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -101,9 +102,7 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a card current for this thread. A negative index changes nothing, as in torch.cuda."""
-    if isinstance(device, int) and device < 0:
-        return
+    """Make a card current for this thread; InvalidDevice if there is no such card."""
     _torch.set_current_device(device_index(device))
 
 
@@ -113,6 +112,7 @@ def init() -> None:
 
 
 _lazy_init = init
+_impl = sys.modules[__name__]  # where existing code looks for _lazy_init
 
 
 def is_initialized() -> bool:
@@ -137,7 +137,8 @@ class device:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        set_device(self._before)
+        if self._before >= 0:
+            set_device(self._before)
 
 
 class device_of(device):

@@ -60,6 +60,9 @@ class SpyreInterface(dynamo_device_interface()):  # type: ignore[misc]
 
     @staticmethod
     def exchange_device(device: int) -> int:
+        """-1 changes nothing and comes back, as torch's other devices have it."""
+        if device < 0:
+            return -1
         before = api.current_device()
         api.set_device(device)
         return before

@@ -57,12 +57,9 @@ def set_spyre_tensor_layout(tensor: torch.Tensor, layout: SpyreTensorLayout) -> 
     _torch.set_layout(tensor, *_parts(layout))
 
 
-def _contiguous_stride(size: list[int]) -> list[int]:
-    stride, step = [], 1
-    for extent in reversed(size):
-        stride.append(step)
-        step *= max(extent, 1)
-    return stride[::-1]
+def _stride(size: list[int], memory_format: torch.memory_format = torch.contiguous_format) -> list[int]:
+    """Host strides of a memory format; one that does not fit the size is torch's error."""
+    return list(torch.empty(size, device="meta", memory_format=memory_format).stride())
 
 
 def empty(
@@ -85,9 +82,22 @@ def empty(
         raise TypeError(f"torch.empty with device_layout= does not take {sorted(other)}")
     extents = list(other.get("size", size[0] if len(size) == 1 and not isinstance(size[0], int) else size))
     result = empty_with_layout(
-        extents, _contiguous_stride(extents), dtype or torch.get_default_dtype(), device_layout, device
+        extents,
+        _stride(extents, other.get("memory_format") or torch.contiguous_format),
+        dtype or torch.get_default_dtype(),
+        device_layout,
+        device,
     )
     return result.requires_grad_(requires_grad)
+
+
+def new_empty(tensor: torch.Tensor, *size: Any, device_layout: SpyreTensorLayout, **other: Any) -> torch.Tensor:
+    """`tensor.new_empty(..., device_layout=layout)`: dtype and card of the tensor unless others are named."""
+    here = tensor.device if tensor.device.type == DEVICE_NAME else None
+    other = {"dtype": tensor.dtype, "device": here} | {
+        name: value for name, value in other.items() if value is not None
+    }
+    return empty(*size, device_layout=device_layout, **other)
 
 
 def empty_with_layout(
@@ -102,17 +112,25 @@ def empty_with_layout(
 
 
 def to_with_layout(tensor: torch.Tensor, layout: SpyreTensorLayout, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """`tensor.to(..., device_layout=layout)`: always a new tensor, as its buffer differs."""
+    """`tensor.to(..., device_layout=layout)`: always a new tensor, as its buffer differs. A layout implies the card."""
     kwargs.pop("copy", None)
     non_blocking = kwargs.get("non_blocking", False)
+    memory_format = kwargs.pop("memory_format", None) or torch.preserve_format
     target = torch.empty(0, dtype=tensor.dtype, device=tensor.device).to(*args, **kwargs)
-    device = target.device if target.device.type == DEVICE_NAME else torch.device(DEVICE_NAME)
-    if tensor.device.type != DEVICE_NAME and not args and "device" not in kwargs:
-        raise InvalidLayout("device_layout= needs a spyre device: x.to('spyre', device_layout=...)")
-    if (args or "device" in kwargs) and target.device.type != DEVICE_NAME:
+    if _names_device(args, kwargs) and target.device.type != DEVICE_NAME:
         raise InvalidLayout(f"device_layout= is for tensors on spyre, this one is to be on {target.device}")
-    stride = list(tensor.stride()) if _is_dense(tensor) else _contiguous_stride(list(tensor.shape))
+    device = target.device if target.device.type == DEVICE_NAME else torch.device(DEVICE_NAME)
+    if memory_format is not torch.preserve_format:
+        stride = _stride(list(tensor.shape), memory_format)
+    else:
+        stride = list(tensor.stride()) if _is_dense(tensor) else _stride(list(tensor.shape))
     return _LayoutCopy.apply(tensor, stride, target.dtype, layout, device, non_blocking)
+
+
+def _names_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether arguments of Tensor.to say where: a device or another tensor, and not a dtype alone."""
+    first = args[0] if args else kwargs.get("device", kwargs.get("other"))
+    return first is not None and not isinstance(first, torch.dtype)
 
 
 class _LayoutCopy(torch.autograd.Function):

@@ -51,9 +51,9 @@ def seed_all() -> None:
     manual_seed_all(torch.Generator().seed())
 
 
-def initial_seed() -> int:
-    """The seed the current card's generator was given."""
-    return default_generators[device_index(None)].initial_seed()
+def initial_seed(device: DeviceLike = None) -> int:
+    """The seed a card's generator was given."""
+    return default_generators[device_index(device)].initial_seed()
 
 
 def get_rng_state(device: DeviceLike = "spyre") -> torch.Tensor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 
+from openspyre.card.cards import settings_in_force
 from openspyre.spec.errors import InvalidDevice
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
@@ -47,6 +49,11 @@ class Stream(torch.Stream):
     def device(self) -> torch.device:  # type: ignore[override]
         """The device of this stream. A method, as the Spyre documents have it, where torch.cuda has a property."""
         return torch.device(DEVICE_NAME, self.device_index)
+
+    @property
+    def id(self) -> int:
+        """The documents' name of `stream_id`."""
+        return int(self.stream_id)
 
     @property
     def priority(self) -> int:
@@ -94,6 +101,30 @@ def default_stream(device: DeviceLike = None) -> Stream:
 
 def _device_type_number(device: torch.device) -> int:
     return int(torch.accelerator.current_stream(device.index).device_type)
+
+
+FIRST_HOST_COMPUTE_STREAM = 65  # of the documents' numbers: behind both pools
+_host_compute_turns = itertools.count()
+
+
+def host_compute_stream(device: DeviceLike = None) -> Stream:
+    """The next of the streams that prepare launches on the host; TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS says how many there are."""
+    turn = next(_host_compute_turns) % settings_in_force().host_compute_streams
+    return host_compute_stream_by_id(FIRST_HOST_COMPUTE_STREAM + turn, device)
+
+
+def host_compute_stream_by_id(stream_id: int, device: DeviceLike = None) -> Stream:
+    """One of them by its number, from 65 up. Here they are streams of the low-priority pool: preparing needs no queue of its own."""
+    count = settings_in_force().host_compute_streams
+    if not FIRST_HOST_COMPUTE_STREAM <= stream_id < FIRST_HOST_COMPUTE_STREAM + count:
+        last = FIRST_HOST_COMPUTE_STREAM + count - 1
+        raise InvalidDevice(
+            f"there is no host compute stream {stream_id}: they are {FIRST_HOST_COMPUTE_STREAM} to {last}; "
+            "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS sets how many"
+        )
+    index = device_index(device)
+    number = stream_id - FIRST_HOST_COMPUTE_STREAM + 1
+    return Stream(stream_id=number, device_index=index, device_type=default_stream(index).device_type)
 
 
 def set_stream(stream: torch.Stream) -> None:

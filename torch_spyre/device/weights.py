@@ -1,7 +1,7 @@
 """Where a module's weights lie once it is on the card: a linear layer's with out_features on the stick.
 
 The matrix unit reads the second operand of x @ W.t() along its columns; a weight tiled so is read as it lies, any other is
-turned by every call, block by block.
+turned by every call, block by block. An embedding's may lie row by row (`place_embedding_weights`): each row in one piece.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
 
+embeddings_too = False  # whether a module that moves gets its tables laid by rows as well
 _LOOKED_UP = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 _LINEAR: dict[type[torch.nn.Module], tuple[str, ...]] = {
     torch.nn.Linear: ("weight",),
@@ -34,6 +35,26 @@ def place_linear_weights(module: torch.nn.Module) -> None:
         size, stride = list(weight.shape), list(weight.stride())
         if device_tensor_layout(weight) == SpyreTensorLayout(size, stride, weight.dtype, [0, 1]):
             set_spyre_tensor_layout(weight.detach(), SpyreTensorLayout(size, stride, weight.dtype, [1, 0]))
+    if embeddings_too:
+        place_embedding_weights(module)
+
+
+def place_embedding_weights(module: torch.nn.Module) -> None:
+    """Lay tables with the vocabulary outermost; those shared with a linear layer, and layouts of the user's, stay."""
+    linear = {id(weight) for weight in _linear_weights(module)}
+    for part in module.modules():
+        if isinstance(part, _LOOKED_UP) and id(part.weight) not in linear and part.weight.device.type == DEVICE_NAME:
+            _lay_by_rows(part.weight)
+
+
+def _lay_by_rows(table: torch.Tensor) -> None:
+    (rows, columns), stride = table.shape, list(table.stride())
+    default = SpyreTensorLayout([rows, columns], stride, table.dtype, [0, 1])
+    if table.numel() and device_tensor_layout(table) == default:
+        lanes = default.elems_per_stick()
+        size, steps = [rows, -(-columns // lanes), lanes], [stride[0], lanes * stride[1], stride[1]]
+        by_rows = SpyreTensorLayout(device_size=size, stride_map=steps, device_dtype=default.device_dtype)
+        set_spyre_tensor_layout(table.detach(), by_rows)
 
 
 def _linear_weights(module: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -18,6 +18,7 @@ from torch_spyre.ops import (
     norm_gradients,
     pools,
     recurrent,
+    scaled_product,
 )
 from torch_spyre.torch_seams import resolve
 
@@ -31,6 +32,7 @@ _OWN: dict[str, Composition] = {
     **norm_gradients.COMPOSITIONS,
     **recurrent.COMPOSITIONS,
     **pools.COMPOSITIONS,
+    **scaled_product.COMPOSITIONS,
 }
 _OF_TORCH = (
     "_adaptive_avg_pool2d",

@@ -59,7 +59,7 @@ def in_memory(operand: Operand) -> bool:
 
 @lru_cache(maxsize=64)
 def itemsize(data_format: str) -> int:
-    return STICK_BYTES // DataFormats[data_format].elems_per_stick
+    return STICK_BYTES // DataFormats[data_format].elems_per_stick()
 
 
 def touched(step: Step) -> Touched:

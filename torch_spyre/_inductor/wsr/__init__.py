@@ -1,0 +1,1 @@
+"""Working set reduction: where later documents have the names of dims."""

@@ -1,0 +1,86 @@
+"""A bundle of a directory as a kernel: prepared once, launched with tensors of the card.
+
+The way existing Spyre code runs what a back end left on disk; graphs and eager calls launch in the C++ half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from openspyre.artifact import read
+from openspyre.artifact.model import Buffer, Bundle
+from openspyre.backend import compile_bundle
+from openspyre.backend.job_plan import JobPlan, job_plan
+from openspyre.card import programs
+from openspyre.card.cards import settings_in_force
+from openspyre.spec.errors import InvalidArgument
+from torch_spyre import _torch
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.layouts import device_tensor_layout
+from torch_spyre.device.streams import current_stream, synchronize
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedKernel(JobPlan):
+    """A job plan whose program the cards of this process hold."""
+
+    bundle: Bundle
+    loaded: programs.LoadedProgram
+
+
+def prepare_kernel(directory: str | Path) -> PreparedKernel:
+    """The bundle in a directory, compiled and loaded; as a job plan it tells what a runtime does for it."""
+    _torch.ensure_configured()
+    settings = settings_in_force()
+    bundle = read(Path(directory), settings.machine)
+    program = compile_bundle(bundle, fuse=settings.fusion)
+    plan = job_plan(program)
+    return PreparedKernel(plan.name, plan.preparation, plan.execution, bundle, programs.load(program))
+
+
+def launch_jobplan(
+    plan: PreparedKernel, tensors: Sequence[torch.Tensor], scalars: Mapping[str, int | float] | None = None
+) -> None:
+    """Run a prepared kernel on the tensors of its manifest, in its order: outputs are written into. Waits for it."""
+    arguments = plan.bundle.arguments
+    if len(tensors) != len(arguments):
+        names = ", ".join(f"{buffer.name} ({buffer.role.value})" for buffer in arguments)
+        raise InvalidArgument(
+            f"kernel {plan.name!r} takes {len(arguments)} tensors, {names}; {len(tensors)} were given"
+        )
+    for buffer, tensor in zip(arguments, tensors, strict=True):
+        _check(plan.name, buffer, tensor)
+    card = tensors[0].device.index if tensors else torch.spyre.current_device()
+    synchronize(card)  # whatever stream the tensors were written on
+    places = {b.name: int(_torch.buffer_of(tensor)["address"]) for b, tensor in zip(arguments, tensors, strict=True)}
+    plan.loaded.run_at(places, scalars, card, current_stream(card).stream_id)
+
+
+def launch_kernel(
+    kernel: str | Path | PreparedKernel,
+    tensors: Sequence[torch.Tensor],
+    scalars: Mapping[str, int | float] | None = None,
+) -> None:
+    """As launch_jobplan; a directory is prepared first."""
+    launch_jobplan(kernel if isinstance(kernel, PreparedKernel) else prepare_kernel(kernel), tensors, scalars)
+
+
+def _check(kernel: str, buffer: Buffer, tensor: torch.Tensor) -> None:
+    """A program goes by addresses: what lies there must be what it was compiled for."""
+    found = (
+        tensor.device.type,
+        str(tensor.dtype).removeprefix("torch."),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        tensor.storage_offset(),
+        device_tensor_layout(tensor),
+    )
+    wanted = (DEVICE_NAME, buffer.dtype, tuple(buffer.size), tuple(buffer.stride), 0, buffer.layout)
+    if found != wanted:
+        what = ("device", "dtype", "size", "stride", "storage offset", "layout")
+        differs = [f"{n} {f}, not {w}" for n, f, w in zip(what, found, wanted, strict=True) if f != w]
+        raise InvalidArgument(f"kernel {kernel!r}, tensor {buffer.name!r}: it has {'; '.join(differs)}")
