@@ -14,7 +14,8 @@ def main() -> None:
     compiled = torch.compile(lambda tensor: torch.softmax(tensor, dim=1))(x)
     torch.spyre.synchronize()
 
-    error = ((eager.cpu().double() - exact).abs() / exact).max().item()
+    # Read as float32: the host's float16 has fewer bits for small numbers than the card's format.
+    error = ((eager.float().cpu() - exact).abs() / exact).max().item()
     print(f"largest relative error: {error * 2**10:.2f} of 2^-10, half a unit of the card's 9 fraction bits")
     print("compiled gives the bits of eager:", torch.equal(eager.cpu(), compiled.cpu()))
     print("rows sum to one:", torch.allclose(eager.cpu().double().sum(1), torch.ones(512).double(), atol=2e-3))

@@ -72,6 +72,7 @@ SEAMS: tuple[Seam, ...] = (
     ),
     Seam("torch.Tensor.to", "takes device_layout=", "torch has a notion of device layouts", extended=True),
     Seam("torch.empty", "takes device_layout=", "torch has a notion of device layouts", extended=True),
+    Seam("torch.Tensor.new_empty", "takes device_layout=", "torch has a notion of device layouts", extended=True),
     Seam(
         "torch.Tensor.device_tensor_layout", "documented for Spyre", "torch has a notion of device layouts", added=True
     ),
@@ -375,7 +376,7 @@ def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _teach_device_layout() -> None:
-    """torch.Tensor.to and torch.empty take device_layout= and stay the objects they were, which torch compares by identity."""
+    """They take device_layout= and stay the objects they were, which torch compares by identity."""
     from torch_spyre import _torch
 
     def to(self: torch.Tensor, *args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
@@ -386,6 +387,14 @@ def _teach_device_layout() -> None:
             return torch.overrides.handle_torch_function(torch.Tensor.to, (self,), self, *args, **kwargs)
         return to_with_layout(self, device_layout, *args, **kwargs)
 
+    def new_empty(self: torch.Tensor, *args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
+        from torch_spyre.device import layouts
+
+        if has_torch_function(self):
+            kwargs["device_layout"] = device_layout
+            return torch.overrides.handle_torch_function(torch.Tensor.new_empty, (self,), self, *args, **kwargs)
+        return layouts.new_empty(self, *args, device_layout=device_layout, **kwargs)
+
     def empty(*args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
         from torch_spyre.device import layouts
 
@@ -395,6 +404,7 @@ def _teach_device_layout() -> None:
         return layouts.empty(*args, device_layout=device_layout, **kwargs)
 
     _torch.take_device_layout(torch.Tensor.to, to)
+    _torch.take_device_layout(torch.Tensor.new_empty, new_empty)
     _torch.take_device_layout(torch.empty, empty)
 
 

@@ -7,6 +7,8 @@ import tempfile
 
 import pytest
 
+from openspyre.spec import logs
+
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -156,6 +158,17 @@ torch.empty(5, dtype=torch.int32).copy_(torch.zeros(5, dtype=torch.int32, device
         f"spyre:0 to host: [2, 70] torch.float16 as torch.float32, 280 bytes, {layout}",
     ]
     assert len(copies) == 4 and copies[3].startswith("spyre:0 to host: [5] torch.int32, 20 bytes, ")
+
+
+def test_both_variables_of_the_log_are_kept(monkeypatch):
+    from torch_spyre.device import registration
+
+    monkeypatch.setenv("OPENSPYRE_LOGS", "spyre.device:DEBUG,spyre.compiler:DEBUG")
+    monkeypatch.setenv("TORCH_LOGS", "+dynamo,-spyre.device")
+    registration._take_our_logs()
+    assert os.environ["TORCH_LOGS"] == "+dynamo"
+    levels = logs.parse_entries(os.environ["OPENSPYRE_LOGS"])
+    assert levels == {"spyre.compiler": logs.LEVELS["DEBUG"], "spyre.device": logs.OFF}
 
 
 def test_sencores_reaches_the_planning():

@@ -111,6 +111,22 @@ def test_a_layout_implies_the_card():
             half.to(*elsewhere, device_layout=TURNED)
 
 
+def test_a_new_tensor_in_a_layout_is_like_the_old_one_otherwise():
+    half = torch.arange(420.0).reshape(6, 70).half()
+    card = half.to("spyre")
+    for made in (
+        card.new_empty((6, 70), device_layout=TURNED),
+        card.new_empty(6, 70, device_layout=TURNED),
+        half.new_empty([6, 70], device_layout=TURNED),
+        card.float().new_empty(6, 70, dtype=torch.float16, device="spyre:0", device_layout=TURNED),
+    ):
+        assert (made.dtype, made.device) == (torch.float16, torch.device("spyre:0"))
+        assert made.device_tensor_layout() == TURNED and torch.equal(made.copy_(half).cpu(), card.cpu())
+    assert card.new_empty(3, requires_grad=True, device_layout=None).requires_grad
+    with pytest.raises(InvalidLayout, match="to be on cpu"):
+        card.new_empty(6, 70, device="cpu", device_layout=TURNED)
+
+
 def test_the_memory_format_is_kept_beside_a_layout():
     size = [2, 3, 4, 5]
     strides = [60, 1, 15, 3]

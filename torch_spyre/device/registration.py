@@ -33,7 +33,8 @@ def _take_our_logs() -> None:
     """torch refuses names in TORCH_LOGS that it does not know, and reads it after us: our entries move to OPENSPYRE_LOGS."""
     others, ours = split_torch_logs(os.environ.get("TORCH_LOGS", ""))
     if ours:
-        os.environ["OPENSPYRE_LOGS"] = ours
+        # Behind what is there already: of two entries about one logger the later wins.
+        os.environ["OPENSPYRE_LOGS"] = ",".join(filter(None, (os.environ.get("OPENSPYRE_LOGS"), ours)))
         if others:
             os.environ["TORCH_LOGS"] = others
         else:
