@@ -71,6 +71,8 @@ VectorCode code_of(const py::handle& model) {
     code.instructions.push_back(instruction);
   }
   code.results = field<std::vector<uint8_t>>(model, "results");
+  for (const py::handle lane : model.attr("result_lanes"))
+    code.types.push_back(py::cast<std::string>(lane) == "float" ? RegisterType::Float : RegisterType::Int);
   return code;
 }
 

@@ -1,4 +1,5 @@
 // Whether vector code can be run: registers are set before they are read, and hold what an instruction needs.
+#include <algorithm>
 #include <array>
 
 #include "vector_code.h"
@@ -70,6 +71,15 @@ std::vector<RegisterType> check_code(const VectorCode& code, std::span<const Cod
   for (size_t i = 0; i < code.instructions.size(); ++i) check.step(code.instructions[i], i);
   std::vector<RegisterType> types;
   for (const uint8_t result : code.results) types.push_back(check.get(result, "a result"));
+  if (!code.types.empty() && code.types.size() != types.size())
+    problems.push_back(where + ": " + std::to_string(code.types.size()) + " types for " + std::to_string(types.size()) +
+                       " results");
+  for (size_t i = 0; i < std::min(types.size(), code.types.size()); ++i) {
+    if (!compatible(types[i], code.types[i]))
+      problems.push_back(where + ": result " + std::to_string(i) + " is said to be " + name(code.types[i]) +
+                         ", found " + name(types[i]));
+    if (types[i] == RegisterType::Any) types[i] = code.types[i];
+  }
   return types;
 }
 

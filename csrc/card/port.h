@@ -9,9 +9,6 @@
 
 namespace openspyre {
 
-enum class RegisterType : uint8_t { Float, Int, Any };
-const char* name(RegisterType type);
-
 RegisterType register_type(const Operand& operand);  // what loading it gives
 bool can_load(const Operand& operand);
 bool can_store(const Operand& operand, RegisterType type);

@@ -167,10 +167,14 @@ struct Constant {
   uint32_t bits;
 };
 
+enum class RegisterType : uint8_t { Float, Int, Any };
+const char* name(RegisterType type);
+
 struct VectorCode {
   std::vector<Instruction> instructions;
   std::vector<Constant> constants;
-  std::vector<uint8_t> results;  // register of each output
+  std::vector<uint8_t> results;          // register of each output
+  std::vector<RegisterType> types = {};  // of the results, if not empty: constants and scalars do not tell theirs
 };
 
 // --- steps
@@ -200,7 +204,9 @@ constexpr int kMaxRowScalars = 16;
 struct RowStage {
   enum class Kind : uint8_t { Map, Reduce } kind;
   std::vector<uint8_t> rows;  // Map: what the code gets as r0, r1, ...; Reduce: the row to fold, then scalars
-  VectorCode code;  // Map; for Reduce the finish: r0 the total, r1 ... row scalars or launch scalars. One result.
+  // Map: an instruction writes the one result; for Reduce the finish: r0 the total, r1 ... row scalars or launch
+  // scalars.
+  VectorCode code;
   Combine combine = Combine::Sum;  // Sum, Prod, Max or Min
   uint8_t target = 0;              // row register (Map) or number of the row scalar (Reduce)
 };

@@ -37,7 +37,7 @@ class PassBuilder {
     for (const CompiledStage& stage : pass_.stages)
       if (!(stage.kind == RowStage::Kind::Map ? add_map(stage) : add_fold(stage))) return {};
     for (const CompiledStage& stage : pass_.stages)
-      if (stage.kind == RowStage::Kind::Map) keep_row(stage);
+      if (stage.kind == RowStage::Kind::Map && !keep_row(stage)) return {};
     std::vector<ValueLink> links = make_links();
     store_last(links);
     for (const ValuePhrase& phrase : in_phrases(links, kernels_)) {
@@ -46,6 +46,7 @@ class PassBuilder {
       made_.phrases.push_back(std::move(made));
     }
     if (made_.places.size() > kMostPlaces) return {};
+    expect_outputs_saved(links);
     return std::move(made_);
   }
 
@@ -77,6 +78,10 @@ class PassBuilder {
     for (size_t i = 0; i < code.constants.size(); ++i)
       registers[code.constants[i].target] = new_value({Kind::Constant, static_cast<uint8_t>(stage.first_constant + i)});
     for (const Instruction& instruction : code.instructions) {
+      if (instruction.op == Op::Copy) {
+        registers[instruction.target] = registers[instruction.a];
+        continue;
+      }
       if (!has_link(instruction.op)) return false;
       const std::array sources{instruction.a, instruction.b, instruction.c};
       PassStep step{{instruction.op, {}, 0}, std::nullopt};
@@ -106,15 +111,29 @@ class PassBuilder {
     return true;
   }
 
-  // A row that a later pass reads, or an output, must be in the row's own lanes.
-  void keep_row(const CompiledStage& stage) {
+  // A row that a later pass reads must be in the row's own lanes. An output may be stored from another row's that has
+  // the same value. False: two rows of one value must be kept.
+  bool keep_row(const CompiledStage& stage) {
     const size_t value = rows_[stage.target];
-    if (plan_.stored_row[stage.target] < 0 && stage.output < 0) return;
+    const bool read_later = plan_.stored_row[stage.target] >= 0;
+    if (!read_later && stage.output < 0) return true;
     if (places_[value].kind == Kind::Temporary) {
       places_[value] = {Kind::Row, stage.target};
       ++uses_[value];
     }
-    if (stage.output >= 0) made_.outputs.push_back({stage.output, stage.target});
+    const uint8_t row = places_[value].index;
+    if (read_later && row != stage.target) return false;
+    if (stage.output >= 0) made_.outputs.push_back({stage.output, row});
+    return true;
+  }
+
+  // Whatever phrases do, a row that is stored afterwards is one that a link has saved.
+  void expect_outputs_saved(const std::vector<ValueLink>& links) const {
+    for (const auto [output, row] : made_.outputs)
+      if (std::none_of(links.begin(), links.end(), [&, wanted = rows_[row]](const ValueLink& link) {
+            return link.kind == LinkKind::Save && link.value == wanted;
+          }))
+        fail(Fault::Internal, "step '" + step_.name + "': no phrase saves the row of output " + std::to_string(output));
   }
 
   std::vector<ValueLink> make_links() const {

@@ -63,6 +63,14 @@ bool is_launch_scalar(const Step& step, uint8_t row) {
   return row < step.inputs.size() && step.inputs[row].kind == OperandKind::Scalar;
 }
 
+// Whether an instruction makes the result: a row that is another's, or a constant's, is copied in so many words.
+bool is_written(const VectorCode& code) {
+  return std::all_of(code.results.begin(), code.results.end(), [&](uint8_t result) {
+    return std::any_of(code.instructions.begin(), code.instructions.end(),
+                       [&](const Instruction& instruction) { return instruction.target == result; });
+  });
+}
+
 bool check_stage(const Step& step, const RowStage& stage, const RowTypes& types, const std::string& where,
                  std::vector<std::string>& problems) {
   const size_t inputs = step.inputs.size();
@@ -77,6 +85,7 @@ bool check_stage(const Step& step, const RowStage& stage, const RowTypes& types,
   require(!maps || stage.target >= inputs, "writes row register " + std::to_string(stage.target) + ", an input");
   require(maps || (!stage.rows.empty() && stage.rows[0] < kRowScalar), "folds no row register");
   require(maps || (!is_arg(stage.combine) && !is_truth(stage.combine)), "rows are folded by Sum, Prod, Max or Min");
+  require(!maps || is_written(stage.code), "no instruction writes its row; copy what it shall be");
   require(stage.rows.size() <= kMaxRegisters, "reads more than " + std::to_string(kMaxRegisters) + " registers");
   for (size_t i = 0; i < stage.rows.size(); ++i) {
     require(types.known(stage.rows[i]), "reads " + std::to_string(stage.rows[i]) + ", which nothing has set");

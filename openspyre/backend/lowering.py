@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from openspyre.artifact.model import Bundle, Description
 from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
-from openspyre.backend.fusion import fused
+from openspyre.backend.fusion import Fused, fused
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE, Kind
 
 Lowering = Callable[[Description, Step], Step]
+Refused = Callable[[Sequence[str]], None]
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: map_step.lower,
     Kind.REDUCTION: reduce.lower,
@@ -27,10 +29,16 @@ _LOWERINGS: dict[Kind, Lowering] = {
 }
 
 
-def compile_bundle(bundle: Bundle, *, fuse: bool = True) -> Program:
-    """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them."""
+_log = logging.getLogger("spyre.compiler")
+
+
+def compile_bundle(bundle: Bundle, *, fuse: bool = True, refused: Refused | None = None) -> Program:
+    """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them.
+
+    A program that fusion made wrong is not taken: the one without fusion is, and `refused` is told why.
+    """
     templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
-    found = fused(bundle, templates) if fuse else None
+    found = _checked(fused(bundle, templates), bundle.name, refused) if fuse else None
     return Program(
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
@@ -38,6 +46,15 @@ def compile_bundle(bundle: Bundle, *, fuse: bool = True) -> Program:
         steps=_bound(bundle, templates) if found is None else found.steps,
         pool_bytes=bundle.pool_bytes if found is None else found.pool_bytes,
     )
+
+
+def _checked(found: Fused | None, name: str, refused: Refused | None) -> Fused | None:
+    if found is None or not found.problems:
+        return found
+    _log.warning("program %r runs without fusion, which made it wrong: %s", name, "; ".join(found.problems))
+    if refused is not None:
+        refused(found.problems)
+    return None
 
 
 def _bound(bundle: Bundle, templates: list[Step]) -> tuple[Step, ...]:

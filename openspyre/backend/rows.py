@@ -12,13 +12,11 @@ from math import prod
 
 from openspyre.artifact.model import Description
 from openspyre.backend.operands import lane_of
-from openspyre.program.model import Combine, RowStage, Step, StepKind
+from openspyre.program.model import ROW_SCALAR, Combine, RowStage, Step, StepKind
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
 from openspyre.spec.ops.expression import Lane, Value, trace
 from openspyre.spec.ops.row_expression import FOLDS, trace_row
-
-ROW_SCALAR = 128  # names of row scalars begin here (csrc/card/program.h)
 
 
 def lower(description: Description, step: Step) -> Step:

@@ -11,8 +11,7 @@ import pytest
 from openspyre.artifact import Bundle, check, samples
 from openspyre.artifact.model import Attribute, Description
 from openspyre.backend import compile_bundle
-from openspyre.backend.rows import ROW_SCALAR
-from openspyre.program.model import Combine, RowStage, Step, StepKind
+from openspyre.program.model import ROW_SCALAR, Combine, RowStage, Step, StepKind
 from openspyre.program.text import parse_program, print_program
 from openspyre.spec.ops.expression import Code
 

@@ -11,6 +11,10 @@ from enum import StrEnum
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import Code
 
+MAX_LOOPS, MAX_OPERANDS = 10, 8
+ROW_SCALAR = 128  # names of row scalars begin here
+MAX_ROWS, MAX_ROW_SCALARS, MAX_STAGE_CONSTANTS = 24, 16, 64
+
 
 class OperandKind(StrEnum):
     VECTOR = "vector"

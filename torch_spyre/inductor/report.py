@@ -48,6 +48,7 @@ class Specialisation:
     pool_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # per stage
     retiled_weights: list[str] = field(default_factory=list)
+    refused_fusion: list[str] = field(default_factory=list)  # what was wrong with the fused program: the other one runs
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.symbols.items())
@@ -67,19 +68,22 @@ class Specialisation:
             f"      {t.tensor} is turned by {t.op}, block by block, {_size(t.bytes)}: {t.reason}{_at(t.origin)}"
             for t in self.turned
         ]
+        lines += [f"      runs without fusion, which made it wrong: {problem}" for problem in self.refused_fusion]
         return "\n".join([*lines, *retiled])
 
     def facts(self) -> dict[str, Any]:
         """What is the same whenever this is compiled: kept on disk with the program, for the reports of those who find it."""
         relayouts = [astuple(relayout) for relayout in self.relayouts]
         numbers = {"ops": self.ops, "steps": self.steps, "bytes": [self.argument_bytes, self.pool_bytes]}
-        return numbers | {"relayouts": relayouts, "turned": [astuple(turned) for turned in self.turned]}
+        moved = {"relayouts": relayouts, "turned": [astuple(turned) for turned in self.turned]}
+        return numbers | moved | {"refused_fusion": self.refused_fusion}
 
     def take_facts(self, facts: dict[str, Any]) -> None:
         self.ops, self.steps = int(facts["ops"]), int(facts["steps"])
         self.argument_bytes, self.pool_bytes = map(int, facts["bytes"])
         self.relayouts = [Relayout(*relayout) for relayout in facts["relayouts"]]
         self.turned = [Relayout(*turned) for turned in facts["turned"]]
+        self.refused_fusion = [str(problem) for problem in facts["refused_fusion"]]
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.inductor.watching import Watch, debugging
 from torch_spyre.ops.calls import encoding_of
 from torch_spyre.ops.plans import CallPlan, ResultPlan
-from torch_spyre.ops.programs import compile_program, planned_machine
+from torch_spyre.ops.programs import compile_program, note_refusal, planned_machine
 
 _counts = {"compiled": 0, "found": 0, "retiled": 0}
 
@@ -54,12 +54,7 @@ def specialise(
             _counts["retiled"] += len(retiled)
             launch = replace(launch, retiled=retiled)
             continue
-        try:
-            loaded = plan.load(shapes)
-        except (SpyreError, TypeError, ValueError):
-            if not plan.found:
-                raise
-            loaded = launch.compile().load(shapes)  # what lies on disk is none of this card's programs
+        loaded = launch.load(plan, shapes)
         if _torch.retilings() == before:  # else another thread may have shown us an input between two layouts
             return loaded
 
@@ -89,10 +84,26 @@ class _Launch:
         self._report(request, text, told)
         return plan
 
-    def compile(self) -> Specialised:
+    def load(self, plan: Specialised, shapes: tuple[int, ...]) -> CallPlan:
+        """On the card. What lies on disk may be none of this card's programs; what it refuses fused it may take unfused."""
+        try:
+            return plan.load(shapes)
+        except (SpyreError, TypeError, ValueError) as refusal:
+            if plan.found:
+                return self.load(self.compile(), shapes)
+            if not isinstance(refusal, SpyreError) or not settings_in_force().fusion:
+                raise
+            loaded = self.compile(refusal).load(shapes)
+            note_refusal(self.graph.name, refusal)
+            return loaded
+
+    def compile(self, refusal: SpyreError | None = None) -> Specialised:
+        """Without fusion if the card has refused what it made."""
         _counts["compiled"] += 1
         before, watch, request = _torch.retilings(), self._watch(), self.request()
-        plan = compile_graph(self.graph, self.inputs, self.symbols, watch)
+        if refusal is not None:
+            watch.saw_refusal([str(refusal)])
+        plan = compile_graph(self.graph, self.inputs, self.symbols, watch, fuse=refusal is None)
         text = specialised.to_text(plan, watch.specialisation.facts())
         if _torch.retilings() == before:  # else an input may have lain otherwise than the request says
             _kept().keep(request, text)
@@ -139,7 +150,12 @@ def counts() -> dict[str, int]:
 
 
 def compile_graph(
-    graph: Graph, inputs: Sequence[torch.Tensor], symbols: Sequence[int], watch: Watch | None = None
+    graph: Graph,
+    inputs: Sequence[torch.Tensor],
+    symbols: Sequence[int],
+    watch: Watch | None = None,
+    *,
+    fuse: bool = True,
 ) -> Specialised:
     """The program of a graph for these tensors and sizes."""
     known = dict(zip(graph.symbols, symbols, strict=True))
@@ -153,7 +169,7 @@ def compile_graph(
     updated = [ResultPlan(place, tensor.dtype, tuple(tensor.shape), tensor.stride(), None)
                for place, (number, tensor) in enumerate(zip(graph.inputs, inputs, strict=True))
                if number in graph.updated]  # fmt: skip
-    lowered, compiled = compile_program(program, watch) if program.ops else (program, None)
+    lowered, compiled = compile_program(program, watch, fuse=fuse) if program.ops else (program, None)
     made = [graph.values[number].buffer for number in graph.outputs]
     results = [replace(r, layout=_layout(lowered.buffer(name))) for r, name in zip(results, made, strict=True)]
     places = {name: place for place, name in reversed(list(enumerate(names)))} | {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from openspyre.artifact import Bundle
@@ -60,6 +60,9 @@ class Watch:
         self.specialisation.seconds["back end"] = seconds
         self.specialisation.steps = len(program.steps)
         self._write("card.program", lambda: print_card_program(program))
+
+    def saw_refusal(self, problems: Sequence[str]) -> None:
+        self.specialisation.refused_fusion = list(problems)
 
     def _write(self, name: str, text: Callable[[], str]) -> None:
         """Text is made only where somebody asked for it: that of a whole model costs more than compiling it."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Protocol
@@ -13,7 +16,7 @@ from openspyre.card.cards import settings_in_force
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
-from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
 from torch_spyre._inductor import config
 
@@ -24,15 +27,28 @@ class Watcher(Protocol):
     def saw_pass(self, name: str, program: Program, seconds: float) -> None: ...
     def saw_bundle(self, bundle: Bundle, seconds: float) -> None: ...
     def saw_program(self, program: card_program.Program, seconds: float) -> None: ...
+    def saw_refusal(self, problems: Sequence[str]) -> None: ...
 
 
-def compile_program(ir: Program, watcher: Watcher | None = None) -> tuple[Program, card_program.Program]:
+_log = logging.getLogger("spyre.compiler")
+_refused: Counter[str] = Counter()  # by program: fusions that were not taken
+
+
+def compile_program(
+    ir: Program, watcher: Watcher | None = None, *, fuse: bool = True
+) -> tuple[Program, card_program.Program]:
     """The program as the passes leave it, with its layouts, and what the card executes."""
+
+    def refused(problems: Sequence[str]) -> None:
+        _refused[ir.name] += 1
+        if watcher is not None:
+            watcher.saw_refusal(problems)
+
     lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
     bundle = emit.emit(lowered)
     emitted = perf_counter()
-    program = backend.compile_bundle(bundle, fuse=settings_in_force().fusion)
+    program = backend.compile_bundle(bundle, fuse=fuse and settings_in_force().fusion, refused=refused)
     if watcher is not None:
         watcher.saw_bundle(bundle, emitted - start)
         watcher.saw_program(program, perf_counter() - emitted)
@@ -42,7 +58,26 @@ def compile_program(ir: Program, watcher: Watcher | None = None) -> tuple[Progra
 def load(ir: Program) -> tuple[int, int]:
     """Compile and load; the program's number and the bytes of its pool."""
     _, program = compile_program(ir)
-    return programs.load(program).number, program.pool_bytes
+    try:
+        number = programs.load(program).number
+    except SpyreError as refusal:
+        if not settings_in_force().fusion:
+            raise
+        _, program = compile_program(ir, fuse=False)
+        number = programs.load(program).number
+        note_refusal(ir.name, refusal)
+    return number, program.pool_bytes
+
+
+def note_refusal(name: str, refusal: SpyreError) -> None:
+    """The card refused a program that it takes without fusion."""
+    _refused[name] += 1
+    _log.warning("program %r runs without fusion, because the card refused what fusion made: %s", name, refusal)
+
+
+def refused_fusions() -> dict[str, int]:
+    """Programs that run without fusion because what it made of them was wrong: each is a defect of ours."""
+    return dict(_refused)
 
 
 def planned_machine() -> Machine:

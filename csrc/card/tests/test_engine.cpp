@@ -76,6 +76,10 @@ TEST(prepare_names_what_is_wrong) {
   step = double_step();
   step.kind = StepKind::Rows;
   refuses(step, "there are no stages");
+  step.stages = {{RowStage::Kind::Map, {0}, {{}, {}, {0}}, Combine::Sum, 1}};
+  refuses(step, "stage 0: no instruction writes its row");
+  step.stages = {{RowStage::Kind::Map, {0}, {{{Op::Copy, 1, 0}}, {}, {1}, {RegisterType::Int}}, Combine::Sum, 1}};
+  refuses(step, "stage 0: result 0 is said to be int32, found fp32");
 }
 
 TEST(a_launch_is_checked_against_program_and_card) {

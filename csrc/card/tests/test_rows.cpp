@@ -113,9 +113,25 @@ bool random_rows_agree(uint64_t seed, int64_t largest) {
       {Kind::Reduce, {2, kRowScalar + 0}, difference, combine(), 2},
       {Kind::Map, {2, kRowScalar + 1, 1, kRowScalar + 2}, blend, Combine::Sum, 4},
   };
-  step.row_results = {4};
-  step.outputs.push_back(
-      random_operand(random, step, launch, pick(random, 0, 1) == 0 ? kHalf : kFloat, OperandKind::Vector, all));
+  // Copies of rows, and of copies, anywhere behind what they copy; any row that was computed may be a result.
+  const VectorCode copy{{{Op::Copy, 1, 0}}, {}, {1}};
+  std::vector<uint8_t> computed = {2, 3, 4};
+  const auto copies = static_cast<uint8_t>(pick(random, 0, 3));
+  for (uint8_t target = 5; target < 5 + copies; ++target) {
+    const uint8_t source = computed[static_cast<size_t>(pick(random, 0, static_cast<int64_t>(computed.size()) - 1))];
+    const auto made = std::find_if(step.stages.begin(), step.stages.end(), [&](const RowStage& stage) {
+      return stage.kind == Kind::Map && stage.target == source;
+    });
+    const auto behind = pick(random, 1, step.stages.end() - made);
+    step.stages.insert(made + behind, {Kind::Map, {source}, copy, Combine::Sum, target});
+    computed.push_back(target);
+  }
+  for (const uint8_t row : computed)
+    if (row == 4 || pick(random, 0, 1) == 0) {
+      step.row_results.push_back(row);
+      step.outputs.push_back(
+          random_operand(random, step, launch, pick(random, 0, 1) == 0 ? kHalf : kFloat, OperandKind::Vector, all));
+    }
   if (pick(random, 0, 1) == 0) {
     step.row_results.push_back(static_cast<uint8_t>(kRowScalar + pick(random, 0, 2)));
     const OperandKind kind = step.lane.reduced && pick(random, 0, 1) == 0 ? OperandKind::Splat : OperandKind::Vector;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from openspyre.artifact.model import Bundle, Execution, Role
@@ -12,15 +12,16 @@ from openspyre.backend.fusion.memory import Memory
 from openspyre.backend.fusion.places import placed
 from openspyre.backend.operands import Symbols
 from openspyre.program.model import Step
+from openspyre.program.verify import step_problems
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """The steps of a program after fusion, and how many there were."""
+    """The steps of a program after fusion. `problems`: what no card would take, or what would never be written."""
 
     steps: tuple[Step, ...]
     pool_bytes: int
-    steps_before: int
+    problems: tuple[str, ...] = ()
 
 
 def fused(bundle: Bundle, templates: Sequence[Step]) -> Fused | None:
@@ -38,7 +39,18 @@ def fused(bundle: Bundle, templates: Sequence[Step]) -> Fused | None:
     if len(kept) == len(steps):
         return None
     sizes = {numbers[buffer.name]: buffer.layout.device_bytes for buffer in bundle.temps}
-    return Fused(*placed(kept, len(arguments), sizes), len(steps))
+    return Fused(*placed(kept, len(arguments), sizes), tuple(_problems(steps, kept, bundle)))
+
+
+def _problems(before: Sequence[Bound], after: Sequence[Bound], bundle: Bundle) -> Iterator[str]:
+    """Steps of a form are right together, so each form is looked at once. What was written must be written still."""
+    for bound in {bound.form: bound for bound in after}.values():
+        for problem in step_problems(bound.form.step, len(bound.symbols), len(bundle.scalars)):
+            yield f"step {bound.name!r}: {problem}"
+    written = [{span.symbol for step in steps for span in step.writes} for steps in (before, after)]
+    for number, buffer in enumerate(bundle.arguments):
+        if number in written[0] - written[1]:
+            yield f"{buffer.role} {buffer.name!r} is not written any more"
 
 
 def _bound(bundle: Bundle, templates: Sequence[Step], numbers: dict[str, int], forms: Forms) -> tuple[Bound, ...]:

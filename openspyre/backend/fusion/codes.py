@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 
 from openspyre.program.model import Operand
-from openspyre.spec.ops.expression import PRIMITIVES, Code, Lane, Value, convert, trace
+from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane, Value, convert, trace
 
 INPUT = -1  # in place of a piece: an input of the whole
 
@@ -87,6 +87,15 @@ def weave(
         return trace(body, inputs)
     except ValueError:
         return None
+
+
+def written(code: Code) -> Code:
+    """The same code, its only result the work of an instruction: a stage that writes nothing is none (csrc/card/program.h)."""
+    (result,) = code.results
+    first_free = len(code.inputs) + len(code.constants)
+    if result >= first_free:
+        return code
+    return replace(code, instructions=(Instruction("copy", first_free, (result,)),), results=(first_free,))
 
 
 class _Woven:

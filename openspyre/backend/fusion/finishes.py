@@ -6,11 +6,10 @@ from dataclasses import replace
 from math import prod
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
-from openspyre.backend.fusion.inputs import MAX_OPERANDS
 from openspyre.backend.fusion.maps import code_of
 from openspyre.backend.fusion.memory import in_memory
 from openspyre.backend.fusion.nests import Reference, fit, has_tail, lane_of
-from openspyre.program.model import OperandKind, Step
+from openspyre.program.model import MAX_OPERANDS, OperandKind, Step
 from openspyre.spec.ops.expression import Lane
 
 

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from openspyre.backend.fusion.memory import in_memory
-from openspyre.program.model import Operand
+from openspyre.program.model import MAX_OPERANDS, Operand
 from openspyre.spec.ops.expression import Lane
-
-MAX_OPERANDS = 8
 
 
 @dataclass(slots=True)

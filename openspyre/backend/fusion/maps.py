@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
-from openspyre.backend.fusion.inputs import MAX_OPERANDS, Gathered
+from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
+from openspyre.backend.fusion.inputs import Gathered
 from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
-from openspyre.program.model import Operand, OperandKind, RowStage, Step, StepKind
+from openspyre.program.model import (
+    MAX_OPERANDS,
+    MAX_ROW_SCALARS,
+    MAX_ROWS,
+    ROW_SCALAR,
+    Operand,
+    OperandKind,
+    RowStage,
+    Step,
+    StepKind,
+)
 from openspyre.spec.ops.expression import Code, Lane
 
 # Cheap enough to be computed by every reader instead of being stored once.
@@ -103,7 +113,7 @@ def _into_rows(found: Fit, place: int, link: Link) -> Step | None:
         return None
     names = {k: computed if gone[k] else kept[k] for k in range(len(frame.inputs))}
     stages = (
-        RowStage(tuple(read), woven, computed),
+        RowStage(tuple(read), written(woven), computed),
         *(renamed(s, len(frame.inputs), more, names) for s in frame.stages),
     )
     results = tuple(_name(r, len(frame.inputs), more, names) for r in frame.row_results)
@@ -116,12 +126,8 @@ def row_lane(operand: Operand) -> Lane:
     return Lane.FLOAT if operand.dtype == "bool" or "float" in operand.dtype else Lane.INT
 
 
-ROW_SCALAR = 128
-_MAX_ROWS, _MAX_SCALARS = 24, 16
-
-
 def rows_fit(rows: int, scalars: int) -> bool:
-    return rows <= _MAX_ROWS and scalars <= _MAX_SCALARS
+    return rows <= MAX_ROWS and scalars <= MAX_ROW_SCALARS
 
 
 def row_count(step: Step) -> int:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from openspyre.backend.fusion.memory import itemsize
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step
+from openspyre.program.model import MAX_LOOPS, LaneBlock, Loop, Operand, OperandKind, Step
 from openspyre.spec.formats import STICK_BYTES
 
-MAX_LOOPS = 10
 _WIDE = 64  # lanes of a block that has 16-bit operands
 
 

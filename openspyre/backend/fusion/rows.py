@@ -5,16 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
-from openspyre.backend.fusion.inputs import MAX_OPERANDS, Gathered
-from openspyre.backend.fusion.maps import ROW_SCALAR, code_of, renamed, row_count, row_lane, rows_fit, scalar_count
+from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
+from openspyre.backend.fusion.inputs import Gathered
+from openspyre.backend.fusion.maps import code_of, renamed, row_count, row_lane, rows_fit, scalar_count
 from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
-from openspyre.program.model import Combine, Operand, OperandKind, RowStage, Step, StepKind
+from openspyre.program.kinds import target_of
+from openspyre.program.model import (
+    MAX_OPERANDS,
+    MAX_STAGE_CONSTANTS,
+    ROW_SCALAR,
+    Combine,
+    Operand,
+    OperandKind,
+    RowStage,
+    Step,
+    StepKind,
+)
 from openspyre.spec.ops.expression import Code
 
 _FOLDS = (Combine.SUM, Combine.PROD, Combine.MAX, Combine.MIN)
 _LONGEST_ROW = 1 << 16  # lanes; rows are kept in 32 bits while they are worked on
-_MAX_CONSTANTS = 64
 
 
 def as_rows(step: Step) -> Step | None:
@@ -51,7 +61,9 @@ def _stage(inputs: int, code: Code, target: int) -> RowStage:
     lanes = tuple(code.inputs[k] for k in rows)
     sources = tuple(Source(INPUT, rows.index(k) if k in read else 0) for k in range(inputs))
     smaller = weave(lanes, (False,) * len(lanes), (Piece(code, sources),), (Source(0, 0),))
-    return RowStage(tuple(range(inputs)), code, target) if smaller is None else RowStage(rows, smaller, target)
+    if smaller is None:
+        return RowStage(tuple(range(inputs)), written(code), target)
+    return RowStage(rows, written(smaller), target)
 
 
 def _reduction_in_stages(step: Step) -> Step | None:
@@ -152,7 +164,7 @@ class _Joined:
         second = tuple(self._behind(stage, given, base, scalars) for stage in guest.stages)
         total = row_count(frame) + more + row_count(guest) - len(guest.inputs)
         constants = sum(len(stage.code.constants) for stage in (*first, *second))
-        if not rows_fit(total, scalars + scalar_count(guest)) or constants > _MAX_CONSTANTS:
+        if not rows_fit(total, scalars + scalar_count(guest)) or constants > MAX_STAGE_CONSTANTS:
             return None
         behind = tuple(r + scalars if r >= ROW_SCALAR else r + base for r in guest.row_results)
         if any(row >= ROW_SCALAR for stage in second if stage.combine is not None for row in stage.rows[:1]):
@@ -182,7 +194,7 @@ class _Joined:
             if link is Link.NONE:
                 continue
             name = self.frame.row_results[output]
-            at = max(k for k, stage in enumerate(stages) if _target(stage) == name)
+            at = max(k for k, stage in enumerate(stages) if target_of(stage) == name)
             code = stages[at].code
             if _is_rounded(code):
                 continue
@@ -199,7 +211,3 @@ class _Joined:
 def _is_rounded(code: Code) -> bool:
     made = [i.opcode for i in code.instructions if i.target == code.results[0]]
     return made[-1:] == ["round_sen169"]
-
-
-def _target(stage: RowStage) -> int:
-    return stage.target + (0 if stage.combine is None else ROW_SCALAR)

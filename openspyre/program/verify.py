@@ -1,0 +1,116 @@
+"""What must be true of a program before a card is given it. Reports all problems, each naming step, operand and numbers.
+
+Twin of the card's own check (`csrc/card/step_check.cpp`, `row_plan.cpp`), which sees every program when it is loaded. How far a
+core reaches, and whether its scratchpad has the room, is asked there alone: that depends on the card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from openspyre.program.kinds import KINDS, element_text
+from openspyre.program.model import MAX_LOOPS, MAX_OPERANDS, Operand, OperandKind, Program, Space, Step, StepKind
+from openspyre.program.registers import has_codec
+from openspyre.spec.formats import DataFormats
+from openspyre.spec.machine import SPYRE
+
+_LANE_UNIT, _MAX_LANES, _MAX_EXTENT = 32, 1024, 1 << 40
+
+
+def problems(program: Program) -> list[str]:
+    """Everything that is wrong with a program; empty if nothing is."""
+    symbols = len(program.symbols) + (1 if program.pool_bytes else 0)
+    return [
+        f"step {number} {step.name!r}: {what}"
+        for number, step in enumerate(program.steps)
+        for what in step_problems(step, symbols, len(program.scalars))
+    ]
+
+
+def step_problems(step: Step, symbols: int, scalars: int) -> list[str]:
+    """What is wrong with a step of a program that has so many symbols and scalars."""
+    if step.kind is StepKind.RELAYOUT:
+        return list(_views(step, symbols))
+    found = [*_loops(step), *_lanes(step), *_operands(step, symbols, scalars)]
+    return found or list(KINDS[step.kind](step))
+
+
+def _loops(step: Step) -> Iterator[str]:
+    if len(step.loops) > MAX_LOOPS:
+        yield f"{len(step.loops)} loops, a step has at most {MAX_LOOPS}"
+    cores = 1
+    for place, loop in enumerate(step.loops):
+        where = f"loop {place} (extent {loop.extent}, split {loop.split})"
+        if not 1 <= loop.extent < _MAX_EXTENT:
+            yield f"{where}: the extent is out of range"
+        if not 1 <= loop.split <= SPYRE.cores:
+            yield f"{where}: a split is 1 to {SPYRE.cores}"
+        elif loop.extent % loop.split:
+            yield f"{where}: the split does not divide the extent"
+        cores *= max(1, loop.split)
+    if cores > SPYRE.cores:
+        yield f"the splits ask for {cores} cores, a card has {SPYRE.cores}"
+
+
+def _lanes(step: Step) -> Iterator[str]:
+    lane = step.lane
+    if lane is None:
+        yield "it says nothing of its lanes"
+        return
+    if lane.lanes % _LANE_UNIT or not _LANE_UNIT <= lane.lanes <= _MAX_LANES:
+        yield f"{lane.lanes} lanes, a block has a multiple of {_LANE_UNIT} up to {_MAX_LANES}"
+    if lane.block_loop >= len(step.loops):
+        yield f"block_loop {lane.block_loop} is not a loop"
+        return
+    blocks = 1 if lane.block_loop < 0 else step.loops[lane.block_loop].extent
+    if not lane.lanes * (blocks - 1) < lane.extent <= lane.lanes * blocks:
+        yield f"a lane extent of {lane.extent} does not end in the last of {blocks} blocks of {lane.lanes}"
+
+
+def _operands(step: Step, symbols: int, scalars: int) -> Iterator[str]:
+    if max(len(step.inputs), len(step.outputs)) > MAX_OPERANDS:
+        yield f"more than {MAX_OPERANDS} inputs or outputs"
+    if not step.outputs:
+        yield "there is no output"
+    for place, operand in enumerate(step.inputs):
+        along_k = step.contraction is not None and (place == 0 or step.contraction.b_along_k)
+        yield from _operand(step, operand, f"input {place}", along_k, symbols, scalars)
+    for place, operand in enumerate(step.outputs):
+        yield from _operand(step, operand, f"output {place}", False, symbols, scalars)
+        if operand.kind not in (OperandKind.VECTOR, OperandKind.SPLAT):
+            yield f"output {place} is not in memory; outputs are Vector or Splat"
+
+
+def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: int, scalars: int) -> Iterator[str]:
+    if operand.kind is OperandKind.SCALAR:
+        if not 0 <= operand.symbol < scalars:
+            yield f"{where}: scalar {operand.symbol} of {scalars}"
+        return
+    if len(operand.strides) != len(step.loops):
+        yield f"{where} has {len(operand.strides)} strides for {len(step.loops)} loops"
+    if operand.kind is OperandKind.IOTA:
+        return
+    if operand.space is Space.MEMORY and not 0 <= operand.symbol < symbols:
+        yield f"{where}: symbol {operand.symbol} of {symbols}"
+    if not has_codec(operand):
+        yield f"{where}: {element_text(operand)} cannot be loaded or stored"
+        return
+    lanes = step.contraction.k_lanes if along_k and step.contraction else step.lane.lanes if step.lane else 0
+    stick = DataFormats[operand.data_format].elems_per_stick
+    if operand.kind is OperandKind.VECTOR and lanes % stick:
+        yield f"{where}: blocks of {lanes} lanes are not whole sticks of {stick} ({element_text(operand)})"
+
+
+def _views(step: Step, symbols: int) -> Iterator[str]:
+    if len(step.views) != 2 or len(step.inputs) != 1 or len(step.outputs) != 1:
+        yield "a relayout has one input, one output and a view of each"
+        return
+    for operand in (*step.inputs, *step.outputs):
+        if operand.space is not Space.MEMORY:
+            yield "the DMA of a relayout does not reach scratchpads"
+        if not 0 <= operand.symbol < symbols:
+            yield f"symbol {operand.symbol} of {symbols}"
+    if any(len(view.size) != len(view.stride) for view in step.views):
+        yield "a view has as many strides as sizes"
+    if step.views[0].size != step.views[1].size:
+        yield "source and target of a relayout have different sizes"

@@ -1,0 +1,71 @@
+"""Programs are checked twice, in Python after fusion and by the card when it loads them: both say the same of random mutants."""
+
+import random
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+
+import pytest
+
+from openspyre import backend
+from openspyre.artifact import samples
+from openspyre.card import programs
+from openspyre.program.model import Program, Step, StepKind
+from openspyre.program.verify import problems
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.ops.expression import Code, Instruction
+
+NUMBERS = (-1, 0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 127, 128, 129)
+STRICTER = ("inputs, there are", "a contraction has")  # what the card's form of a program cannot say wrong
+KINDS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.GATHER, StepKind.SCATTER)
+
+
+def mutated(value, choose: random.Random):
+    """The same value with one number, flag, name or member somewhere in it changed."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, Enum):
+        return choose.choice([*type(value)])
+    if isinstance(value, int):
+        return choose.choice((*NUMBERS, value + 1, value - 1, 2 * value))
+    if isinstance(value, tuple):
+        if value and choose.random() < 0.8:
+            place = choose.randrange(len(value))
+            return (*value[:place], mutated(value[place], choose), *value[place + 1 :])
+        return value[:-1] if choose.random() < 0.5 else value + value[-1:]
+    if isinstance(value, Instruction):
+        sources = [choose.choice((source, choose.randrange(12))) for source in value.sources]
+        return replace(value, target=choose.choice((value.target, value.target + 1)), sources=tuple(sources))
+    if is_dataclass(value):
+        field = choose.choice(
+            ("instructions", "results") if isinstance(value, Code) else [f.name for f in fields(value)]
+        )
+        return replace(value, **{field: mutated(getattr(value, field), choose)})
+    return value
+
+
+def card_takes(program: Program) -> bool:
+    try:
+        programs.load(program).unload()
+    except (SpyreError, TypeError, ValueError, RuntimeError):
+        return False
+    return True
+
+
+def steps() -> list[tuple[Program, Step]]:
+    made = [backend.compile_bundle(bundle) for bundle in samples.samples()]
+    return [(program, step) for program in made for step in program.steps if step.kind in KINDS]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_verifier_and_the_card_say_the_same(seed):
+    choose, seen = random.Random(seed), {True: 0, False: 0}
+    for program, step in steps():
+        for _ in range(60):
+            mutant = replace(program, steps=(mutated(step, choose),))
+            found = problems(mutant)
+            took = card_takes(mutant)
+            seen[took] += 1
+            if took and any(reason in line for line in found for reason in STRICTER):
+                continue
+            assert took == (not found), f"the card {'takes' if took else 'refuses'} {mutant}, the verifier says {found}"
+    assert min(seen.values()) > 20, seen
