@@ -10,7 +10,7 @@ from openspyre.program.model import Combine, LaneBlock, Loop, Operand, OperandKi
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Code, Instruction, Lane
 
-F, I = Lane.FLOAT, Lane.INT
+F, WORD = Lane.FLOAT, Lane.INT
 DOUBLED = Code((F,), (), (Instruction("add", 1, (0, 0)),), (1,), (F,))
 KEPT = Code((F,), (), (), (0,), (F,))
 COPIED = Code((F,), (), (Instruction("copy", 1, (0,)),), (1,), (F,))
@@ -45,8 +45,8 @@ COUNT = replace(
     inputs=(half(0, 64, 512), Operand(OperandKind.SCALAR, 0, 0, (0, 0), 0, "int64", "IEEE_INT32")),
     outputs=(TOTAL,),
     combine=Combine.SUM,
-    code=Code((F, I), (), (), (1,), (I,)),
-    finish=Code((I, I, I), (), (), (0,), (I,)),
+    code=Code((F, WORD), (), (), (1,), (WORD,)),
+    finish=Code((WORD, WORD, WORD), (), (), (0,), (WORD,)),
 )
 
 
@@ -73,14 +73,14 @@ SPOILT = {
     "stage 2: the target 24 is beyond the last": spoilt_stage(2, target=24),
     "stage 1: writes row register 0, an input": spoilt_stage(1, target=0),
     "stage 2: takes 1 inputs, there are 2": spoilt_stage(2, rows=(1, 0)),
-    "stage 2: result 0 is said to be int32, found fp32": spoilt_stage(2, code=replace(COPIED, result_lanes=(I,))),
+    "stage 2: result 0 is said to be int32, found fp32": spoilt_stage(2, code=replace(COPIED, result_lanes=(WORD,))),
     "loop 1 runs along the rows and cannot be split": replace(ROWS, loops=(Loop(8), Loop(2, 2, True))),
     "must both be reduced, or neither": replace(ROWS, lane=replace(LANE, reduced=False)),
     "instruction 0 (add) reads r5, which nothing has set": replace(
         MAP, code=replace(DOUBLED, instructions=(Instruction("add", 1, (0, 5)),))
     ),
     "instruction 0 (add_i) needs int32 in r0, found fp32": replace(
-        MAP, code=replace(DOUBLED, instructions=(Instruction("add_i", 1, (0, 0)),), result_lanes=(I,))
+        MAP, code=replace(DOUBLED, instructions=(Instruction("add_i", 1, (0, 0)),), result_lanes=(WORD,))
     ),
     "2 results for 1 outputs": replace(MAP, code=replace(DOUBLED, results=(1, 1), result_lanes=(F, F))),
     "output 0: fp32 has no way into int64": replace(
@@ -97,7 +97,7 @@ SPOILT = {
     "blocks of 32 lanes are not whole sticks of 64": replace(MAP, lane=LaneBlock(32, 32, -1)),
     "output 0 moves with the reduced loop 1": replace(COUNT, outputs=(replace(TOTAL, strides=(64, 1)),)),
     "finish: result 0 is said to be fp32, found int32": replace(
-        COUNT, finish=Code((I, I, I), (), (), (0,), (F,)), outputs=(half(1, 64, 0, kind=OperandKind.SPLAT),)
+        COUNT, finish=Code((WORD, WORD, WORD), (), (), (0,), (F,)), outputs=(half(1, 64, 0, kind=OperandKind.SPLAT),)
     ),
 }
 

@@ -96,7 +96,7 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
         yield f"{where}: {element_text(operand)} cannot be loaded or stored"
         return
     lanes = step.contraction.k_lanes if along_k and step.contraction else step.lane.lanes if step.lane else 0
-    stick = DataFormats[operand.data_format].elems_per_stick
+    stick = DataFormats[operand.data_format].elems_per_stick()
     if operand.kind is OperandKind.VECTOR and lanes % stick:
         yield f"{where}: blocks of {lanes} lanes are not whole sticks of {stick} ({element_text(operand)})"
 

@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 import torch
 
+from openspyre import backend
+from openspyre.backend.text_cache import TextCache
 from openspyre.compiler import pipeline
 
 
@@ -15,3 +17,18 @@ def _fresh_compiler(_fresh_fallbacks, monkeypatch):
     monkeypatch.setattr(pipeline, "run", partial(pipeline.run, verify=True))
     with torch._inductor.config.patch(force_disable_caches=True):
         yield
+
+
+@pytest.fixture
+def bundles(monkeypatch):
+    """Every bundle that is compiled, nothing coming from the disk."""
+    found = []
+    compile_bundle = backend.compile_bundle
+
+    def watched(bundle, **options):
+        found.append(bundle)
+        return compile_bundle(bundle, **options)
+
+    monkeypatch.setattr(backend, "compile_bundle", watched)
+    monkeypatch.setattr(TextCache, "find", lambda *_: None)
+    return found

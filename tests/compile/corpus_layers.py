@@ -77,6 +77,12 @@ def evaluated(module, *inputs):
 
 IMAGE, SIGNAL = single(2, 4, 9, 11), single(2, 4, 20)
 
+
+def stacked(norm_first):
+    """Batches second, as is the default: layers turn their results."""
+    return nn.Sequential(*(nn.TransformerEncoderLayer(64, 2, 96, norm_first=norm_first) for _ in range(2)))
+
+
 GRAPHS = (
     graph("layer_norm", lambda x, w, b: F.layer_norm(x, (70,), w, b), half(8, 5, 70), half(70), half(70)),
     graph("layer_norm_bare", lambda x: F.layer_norm(x, (70,)) * 2, half(8, 70)),
@@ -115,6 +121,8 @@ GRAPHS = (
     graph("buffer_written_in_place", evaluated, single(2, 3), module=Counting),
     graph("constant_in_a_module", evaluated, single(4, 16), module=WithConstant),
     graph("encoder_layer", evaluated, single(2, 5, 16), module=lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)),
+    graph("two_encoder_layers", evaluated, single(2, 5, 64), module=lambda: stacked(norm_first=False)),
+    graph("two_encoder_layers_normalised_first", evaluated, single(2, 5, 64), module=lambda: stacked(norm_first=True)),
     graph("multi_head_attention", lambda m, x: m(x, x, x, need_weights=False)[0], single(2, 5, 16), module=lambda: nn.MultiheadAttention(16, 2, batch_first=True)),
     graph("small_convolutional_net", evaluated, single(2, 3, 8, 8),
           module=lambda: nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 5))),

@@ -61,6 +61,42 @@ def _extreme(values, a, b, c, d):
     return found.indices if d % 4 > 1 else found.values
 
 
+def _several(values, a, b, c, d):
+    """Operators with several results, all of them kept. Of equal elements only a stable sort tells which comes first."""
+    x = pick(values, a)
+    dim = dim_of(x, b)
+    if dim is None or x.dtype is torch.bool or x.numel() == 0:
+        return None
+    count = 1 + d % x.shape[dim]
+    return (
+        lambda: torch.sort(x, dim=dim, descending=bool(d % 2), stable=True),
+        lambda: torch.topk(x, count, dim).values,
+        lambda: torch.max(x, dim, keepdim=bool(d % 2)),
+        lambda: torch.min(x, dim, keepdim=bool(d % 2)),
+        lambda: torch.aminmax(x, dim=dim, keepdim=bool(d % 2)),
+        lambda: x.split(count, dim)[:4],
+        lambda: x.unbind(dim)[:3],
+        lambda: (x.clone(), x.sum(dim).clamp(-4, 4), x.clone()),
+    )[c % 8]()
+
+
+def _copy(values, a, b, c, d):
+    """The same elements in memory of their own."""
+    x = pick(values, a)
+    turned = x.transpose(c % x.dim(), d % x.dim()) if x.dim() else x
+    return (x.clone(), turned.contiguous(), turned.clone(), x.to(x.dtype, copy=True))[b % 4]
+
+
+def _centred(values, a, b, c, d):
+    """What a row's elements are to the row: a reduction, and a map of it over the same row."""
+    x = pick(values, a)
+    if x.dim() == 0 or x.dtype is torch.bool or x.numel() == 0:
+        return None
+    dim = b % x.dim() if d % 4 == 3 else x.dim() - 1
+    fold = (x.sum(dim, keepdim=True).clamp(-4, 4), x.amax(dim, keepdim=True), x.amin(dim, keepdim=True))[c % 3]
+    return (x - fold, x * fold, torch.maximum(x, fold), (x == fold).to(x.dtype))[(c + d) % 4].clamp(-4, 4)
+
+
 def _reduce_several(values, a, b, c, d):
     x = pick(values, a)
     dims = [dim for dim in range(x.dim()) if (b + 1) >> dim & 1]
@@ -157,6 +193,8 @@ def _gather(values, a, b, c, d):
 VALUES = {
     "cast": _cast,
     "cat": _cat,
+    "centred": _centred,
+    "copy": _copy,
     "extreme": _extreme,
     "gather": _gather,
     "index": _index,
@@ -168,6 +206,7 @@ VALUES = {
     "reduce_several": _reduce_several,
     "repeat": _repeat,
     "scan": _scan,
+    "several": _several,
     "stack": _stack,
     "triangle": _triangle,
     "unary": _unary,

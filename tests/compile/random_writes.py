@@ -4,7 +4,7 @@ import torch
 from random_picks import dim_of, pick, places
 
 
-def _overlaps(x):
+def overlaps(x):
     """torch refuses to write where elements share a place; windows are left out as well."""
     reach = 1
     for stride, extent in sorted((s, n) for s, n in zip(x.stride(), x.shape, strict=True) if n > 1):
@@ -17,7 +17,7 @@ def _overlaps(x):
 def _write(values, a, b, c, d):
     """A part of a value is written in place, every second row perhaps."""
     x, y = pick(values, a), pick(values, b)
-    if _overlaps(x):
+    if overlaps(x):
         return
     part = x
     if x.dim():
@@ -37,7 +37,7 @@ def _write_rows(values, a, b, c, d):
     """Rows that an index names, none of them twice, are written in place."""
     x = pick(values, a)
     dim = dim_of(x, b)
-    if dim is None or _overlaps(x):
+    if dim is None or overlaps(x):
         return
     rows = torch.arange(c % x.shape[dim], x.shape[dim], 1 + d % 3, device=x.device)
     source = x.index_select(dim, rows.flip(0))
@@ -67,7 +67,7 @@ def _put(values, a, b, c, d):
 
 def _masked_write(values, a, b, c, d):
     x = pick(values, a)
-    if _overlaps(x) or x.dim() == 0:  # Dynamo cannot tell how often a mask without dims is true
+    if overlaps(x) or x.dim() == 0:  # Dynamo cannot tell how often a mask without dims is true
         return
     if d % 2:
         x.masked_fill_(x > c % 3, 2)

@@ -1,4 +1,7 @@
-"""Every graph of the corpus: torch's numbers, eager's bits, torch's sizes, strides, dtypes and aliases, as few launches as stated."""
+"""Every graph of the corpus: torch's numbers, eager's bits, torch's sizes, strides, dtypes and aliases, as few launches as stated.
+
+The program has the bits of the one without fusion.
+"""
 
 import copy
 from functools import partial
@@ -6,6 +9,7 @@ from functools import partial
 import pytest
 import torch
 from corpus import GRAPHS
+from fused_bits import steps_with_equal_bits
 from judge import (
     HALVES,
     assert_aliased_alike,
@@ -42,12 +46,13 @@ def run(row, module, device, wrap=lambda function: function):
 
 @pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 @pytest.mark.parametrize("row", [listed(row) for row in GRAPHS])
-def test_a_compiled_graph(row):
+def test_a_compiled_graph(row, bundles):
     torch.manual_seed(0)
     module = row.module() if row.module else None
     if row.on_cpu:
         torch.spyre.set_fallback_mode("silent")
     eager = run(row, module, "spyre")
+    bundles.clear()
     earlier = compile_report()
     torch.spyre.reset_fallback_stats()
     compiled = run(row, module, "spyre", partial(torch.compile, dynamic=row.dynamic))
@@ -67,3 +72,5 @@ def test_a_compiled_graph(row):
     wide = copy.deepcopy(module).double() if module else None
     inputs = operands(row, "cpu")
     assert_near(compiled, function_of(row, wide, "cpu"), inputs, sixteen)
+    for bundle in bundles:
+        steps_with_equal_bits(bundle, seeds=(1,))
