@@ -107,7 +107,11 @@ class Settings:
     inductor_log: bool = switch("SPYRE_INDUCTOR_LOG", False, BOOL, "deprecated: log of graphs and their compilation")
     inductor_log_level: str = switch("SPYRE_INDUCTOR_LOG_LEVEL", "INFO", _LEVELS, "deprecated: its level")
     inductor_subprocess: bool = switch(
-        "IS_INDUCTOR_SPAWNED_SUBPROCESS", False, BOOL, "set by Inductor for compile workers, which start no card"
+        "IS_INDUCTOR_SPAWNED_SUBPROCESS",
+        False,
+        BOOL,
+        "set for compile workers; no process starts a card before it uses one",
+        has_effect=False,
     )
     sendnn_log: str = switch("TORCH_SENDNN_LOG", "CRITICAL", TEXT, "log level of a vendor library", has_effect=False)
     deeprt_verbose: str = switch("DT_DEEPRT_VERBOSE", "-1", TEXT, "verbosity of a vendor library", has_effect=False)

@@ -1,9 +1,11 @@
+import re
 import stat
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
 
+import openspyre
 from openspyre.spec.environment import (
     Settings,
     make_private_directory,
@@ -126,7 +128,17 @@ def test_the_table_is_complete_and_speaks() -> None:
     assert len({row.variable for row in rows}) == len(rows)
     assert all(row.meaning and row.kind.accepted for row in rows)
     without_effect = {row.variable for row in rows if not row.has_effect}
-    assert without_effect == {"TORCH_SENDNN_LOG", "DT_DEEPRT_VERBOSE", "DTLOG_LEVEL"}
+    vendors = {"TORCH_SENDNN_LOG", "DT_DEEPRT_VERBOSE", "DTLOG_LEVEL"}
+    assert without_effect == vendors | {"IS_INDUCTOR_SPAWNED_SUBPROCESS"}
+
+
+def test_a_switch_that_is_said_to_have_an_effect_is_read_by_somebody() -> None:
+    top = Path(openspyre.__file__).parent
+    sources = [path for room in (top, top.parent / "torch_spyre") for path in room.rglob("*.py")]
+    text = "\n".join(path.read_text() for path in sources if not path.name.startswith("test_"))
+    read = {field.name for field in fields(Settings) if re.search(rf"(settings|self|\))\.{field.name}\b", text)}
+    assert {f.name for f in fields(Settings) if switch_of(f).has_effect} <= read
+    assert {f.name for f in fields(Settings) if not switch_of(f).has_effect}.isdisjoint(read)
 
 
 def test_a_report_knows_where_a_value_came_from() -> None:
