@@ -69,7 +69,7 @@ bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/res
 
 fuzz: build  ## 10,000 mutated bundles and 2,000 random graphs: no crash, no hang, no wrong number
 	$(BIN)/python -m openspyre.artifact.fuzz --count 10000
-	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q tests/compile/test_random_graphs.py
+	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
 clean:  ## remove the build tree and the environment
 	rm -rf build $(VENV) bench/results

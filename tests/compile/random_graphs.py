@@ -24,12 +24,14 @@ _EXTENTS = (0, 1, 1, 1, 2, 2, 3, 3, 5, 8, 31, 33, 63, 64, 64, 65, 128)
 _FLOATS = (torch.float32, torch.float32, torch.float16, torch.float16, torch.bfloat16)
 _DTYPES = (*_FLOATS, torch.int32, torch.int64, torch.bool)
 _WHOLE = VIEWS | VALUES | WRITES
+_ROWS = (1, 3, 8, 16, 17, 24)
 _WIDE = (63, 64, 64, 65, 128, 128, 130, 192)  # rows of whole sticks, and of not quite whole ones
+_ROW_KINDS = (*REALS, "real_row", "real_row_and_copy", "real_row_and_copy")
 # What steps a graph is made of: whole numbers alone, all, or mostly rows.
 _FLAVOURS = (
     (VIEWS, VALUES, VALUES, WRITES, NUMBERS),
     (VIEWS, VALUES, WRITES, NUMBERS, REALS),
-    (REALS, REALS, REALS, VALUES),
+    (_ROW_KINDS, _ROW_KINDS, _ROW_KINDS, VALUES),
 )
 
 
@@ -68,7 +70,7 @@ def recipe_of(seed: int) -> Recipe:
         tuple((_size(choose, rows), choose.choice(dtypes)) for _ in range(choose.randint(1, 3))),
         tuple((kind, *(choose.randint(0, 11) for _ in range(4))) for kind in kinds),
         tuple(choose.randint(0, 40) for _ in range(choose.randint(1, 5))),
-        tuple(choose.randint(0, 40) for _ in range(choose.randint(1, 6))),
+        tuple(choose.randint(0, 40) for _ in range(choose.randint(1, 8))),
         (choose.randint(-2, 3), choose.choice((torch.float32, torch.int64, torch.int32, torch.bool))),
     )
 
@@ -77,7 +79,7 @@ def _size(choose: random.Random, rows: bool) -> tuple[int, ...]:
     while True:
         size = tuple(choose.choice(_EXTENTS) for _ in range(choose.randint(0, 4)))
         if rows:
-            size = (*size[:2], choose.choice(_WIDE))
+            size = (*size[:1], choose.choice(_ROWS), choose.choice(_WIDE))
         if math.prod(size) <= MAX_ELEMENTS // 2:
             return size
 

@@ -53,7 +53,7 @@ def _copied(x, b, c, d):
     """The same elements in memory of their own, perhaps in another order or format."""
     turned = x.transpose(c % x.dim(), d % x.dim()) if x.dim() else x
     other = torch.float32 if x.dtype is torch.float16 else torch.float16
-    return (x.clone(), turned.contiguous(), x.to(other), turned.clone(), x.to(other).to(x.dtype))[b % 5]
+    return (x.clone(), turned.contiguous(), x.to(other), x.clone(), turned.clone(), x.to(other).to(x.dtype))[b % 6]
 
 
 def _view(values, a, b, c, d):
