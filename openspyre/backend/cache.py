@@ -14,19 +14,19 @@ from openspyre.backend.lowering import compile_bundle
 from openspyre.backend.text_cache import TextCache
 from openspyre.program.model import Program
 from openspyre.program.text import InvalidProgram, parse_program, print_program
-from openspyre.spec.environment import Settings, make_private_directory
+from openspyre.spec.environment import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramCache:
-    """A private directory of programs in text form."""
+    """Programs in text form, in a private directory."""
 
-    directory: Path
+    texts: TextCache
     fuse: bool = True
 
     @classmethod
     def of(cls, settings: Settings) -> ProgramCache:
-        return cls(make_private_directory(settings.cache_dir) / "programs", settings.fusion)
+        return cls(TextCache.of(settings, "program"), settings.fusion)
 
     def compiled(self, bundle: Bundle) -> Program:
         """The bundle's program, from the cache if it is there, otherwise compiled and kept."""
@@ -39,22 +39,18 @@ class ProgramCache:
 
     def find(self, key: str) -> Program | None:
         """A program kept under this text; whoever knows a key before there is a bundle saves making one."""
-        text = self._texts.find(f"{compiler_hash()} fuse={self.fuse} {key}")
+        text = self.texts.find(f"{compiler_hash()} fuse={self.fuse} {key}")
         try:
             return parse_program(text) if text is not None else None
         except InvalidProgram:
             return None
 
     def keep(self, key: str, program: Program) -> None:
-        self._texts.keep(f"{compiler_hash()} fuse={self.fuse} {key}", print_program(program))
+        self.texts.keep(f"{compiler_hash()} fuse={self.fuse} {key}", print_program(program))
 
     def clear(self) -> int:
         """Removes every entry; how many there were."""
-        return self._texts.clear()
-
-    @property
-    def _texts(self) -> TextCache:
-        return TextCache(self.directory, "program")
+        return self.texts.clear()
 
 
 @cache

@@ -10,7 +10,7 @@ from openspyre.artifact import samples
 from openspyre.backend import cache, compile_bundle
 from openspyre.backend.cache import ProgramCache
 from openspyre.spec.environment import Settings
-from openspyre.spec.errors import EnvironmentVariableError
+from openspyre.spec.errors import CacheWarning, EnvironmentVariableError
 
 
 @pytest.fixture
@@ -35,23 +35,23 @@ def test_another_content_is_another_entry(programs: ProgramCache) -> None:
     bundle = samples.matmul()
     programs.compiled(bundle)
     programs.compiled(replace(bundle, name="other"))
-    assert len(list(programs.directory.iterdir())) == 2
+    assert len(list(programs.texts.directory.iterdir())) == 2
     assert programs.clear() == 2
-    assert list(programs.directory.iterdir()) == []
+    assert list(programs.texts.directory.iterdir()) == []
 
 
 def test_another_compiler_is_another_entry(programs: ProgramCache, monkeypatch: pytest.MonkeyPatch) -> None:
     programs.compiled(samples.matmul())
     monkeypatch.setattr(cache, "compiler_hash", lambda: "other sources")
     programs.compiled(samples.matmul())
-    assert len(list(programs.directory.iterdir())) == 2
+    assert len(list(programs.texts.directory.iterdir())) == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"program", b"\xff\xfe", b"step", b'program {"name": "x", "symbols": [1'])
 def test_a_damaged_entry_is_replaced(damage: bytes, programs: ProgramCache) -> None:
     bundle = samples.pointwise()
     expected = programs.compiled(bundle)
-    (entry,) = programs.directory.iterdir()
+    (entry,) = programs.texts.directory.iterdir()
     whole = entry.read_bytes()
     entry.write_bytes(damage)
     assert programs.compiled(bundle) == expected == compile_bundle(bundle)
@@ -60,8 +60,8 @@ def test_a_damaged_entry_is_replaced(damage: bytes, programs: ProgramCache) -> N
 
 def test_the_cache_is_private(programs: ProgramCache, tmp_path: Path) -> None:
     programs.compiled(samples.matmul())
-    (entry,) = programs.directory.iterdir()
-    assert stat.S_IMODE(programs.directory.stat().st_mode) == 0o700
+    (entry,) = programs.texts.directory.iterdir()
+    assert stat.S_IMODE(programs.texts.directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
@@ -71,5 +71,6 @@ def test_the_cache_is_private(programs: ProgramCache, tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    bundle = samples.matmul()
-    assert ProgramCache(tmp_path / "file" / "programs").compiled(bundle) == compile_bundle(bundle)
+    bundle, programs = samples.matmul(), ProgramCache.of(Settings.read({"OPENSPYRE_CACHE_DIR": str(tmp_path / "file")}))
+    with pytest.warns(CacheWarning, match="Not a directory"):
+        assert programs.compiled(bundle) == compile_bundle(bundle)

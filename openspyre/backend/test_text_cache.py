@@ -1,13 +1,19 @@
 """Texts are found again as they were; damaged ones are not found; the oldest go first."""
 
+import errno
 import os
+import resource
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from openspyre.backend.text_cache import TextCache
 from openspyre.spec.environment import Settings
-from openspyre.spec.errors import EnvironmentVariableError
+from openspyre.spec.errors import CacheWarning, EnvironmentVariableError
 
 
 @pytest.fixture
@@ -78,5 +84,66 @@ def test_what_is_none_of_ours_is_a_miss(damage: bytes | None, tmp_path: Path) ->
     else:
         entry.write_bytes(damage)
     assert cache.find("key") is None
-    cache.keep("key", "a text")
+    with nullcontext() if damage is not None else pytest.warns(CacheWarning, match="Is a directory"):
+        cache.keep("key", "a text")
     assert cache.find("key") == (None if damage is None else "a text")
+
+
+def a_file_in_the_way(room: Path) -> Path:
+    (room / "file").write_text("no directory")
+    return room / "file"
+
+
+UNUSABLE: dict[str, Callable[[Path], Path]] = {
+    "it is a file": a_file_in_the_way,
+    "it would lie in a file": lambda room: a_file_in_the_way(room) / "deep" / "cache",
+    "nobody can write there": lambda room: Path("/proc/cache"),
+}
+
+
+@pytest.mark.parametrize("why", UNUSABLE)
+def test_a_cache_that_cannot_be_written_is_told_once_and_missed(why: str, tmp_path: Path) -> None:
+    settings = Settings.read({"OPENSPYRE_CACHE_DIR": str(UNUSABLE[why](tmp_path))})
+    with pytest.warns(CacheWarning, match="cannot be written .* set OPENSPYRE_CACHE_DIR") as told:
+        for number in range(3):
+            texts = TextCache.of(settings, f"text{why}")
+            texts.keep(f"key{number}", "text")
+            assert texts.find(f"key{number}") is None and texts.clear() == 0
+    assert len(told) == 1
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Files end after 4 KiB, as those on a full disk end somewhere."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_a_write_was_cut_short_at_leaves_nothing(texts: TextCache, small_files: None) -> None:
+    with pytest.warns(CacheWarning, match="File too large"):
+        texts.keep("large", "x" * 10_000)
+    assert texts.find("large") is None and list(texts.directory.iterdir()) == []
+    texts.keep("small", "x" * 10)
+    assert texts.find("small") == "x" * 10
+
+
+def test_a_full_disk_is_told(texts: TextCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    with pytest.warns(CacheWarning, match="No space left on device"):
+        texts.keep("key", "text")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        texts.keep("key", "text")
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    assert Settings.read({}).cache_dir.name == f"openspyre-{os.getuid()}"

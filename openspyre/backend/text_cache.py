@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from openspyre.spec.environment import Settings, make_private_directory
+from openspyre.spec.errors import CacheWarning
 
 LIMIT_BYTES = 1 << 30
 _KEEPS_BETWEEN_LOOKS = 64
 _keeps = 0
+_told: set[Path] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,9 @@ class TextCache:
     @classmethod
     def of(cls, settings: Settings, suffix: str) -> TextCache:
         """A directory of its own in the user's cache; an error that names OPENSPYRE_CACHE_DIR if others may write there."""
-        return cls(make_private_directory(settings.cache_dir) / f"{suffix}s", suffix)
+        with suppress(OSError):  # whoever keeps something there is told
+            make_private_directory(settings.cache_dir)
+        return cls(settings.cache_dir / f"{suffix}s", suffix)
 
     def find(self, key: str) -> str | None:
         path = self._path(key)
@@ -40,19 +46,27 @@ class TextCache:
         return text
 
     def keep(self, key: str, text: str) -> None:
-        """A cache that cannot be written is no reason to fail."""
+        """A cache that cannot be written, or a disk that is full, is no reason to fail: it is told once."""
         global _keeps
-        path = self._path(key)
         try:
             make_private_directory(self.directory)
-            with tempfile.NamedTemporaryFile("w", dir=self.directory, delete=False, encoding="utf-8") as file:
-                file.write(f"{_digest(key, text)}\n{text}")
-            Path(file.name).replace(path)
+            self._write(self._path(key), f"{_digest(key, text)}\n{text}")
             if _keeps % _KEEPS_BETWEEN_LOOKS == 0:
                 self.forget_oldest()
             _keeps += 1
-        except OSError:
-            return
+        except OSError as error:
+            _tell_once(self.directory, error.strerror or str(error))
+
+    def _write(self, path: Path, text: str) -> None:
+        """Whole or not at all, and nothing stays of what was cut short."""
+        file = tempfile.NamedTemporaryFile("w", dir=self.directory, delete=False, encoding="utf-8")  # noqa: SIM115
+        try:
+            with file:
+                file.write(text)
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
 
     def clear(self) -> int:
         """Removes every entry; how many there were."""
@@ -81,6 +95,18 @@ class TextCache:
 
     def _path(self, key: str) -> Path:
         return self.directory / f"{hashlib.sha256(key.encode()).hexdigest()}.{self.suffix}"
+
+
+def _tell_once(directory: Path, why: str) -> None:
+    if directory in _told:
+        return
+    _told.add(directory)
+    warnings.warn(
+        f"the cache {directory} cannot be written ({why}), so programs are compiled anew in every process; "
+        "set OPENSPYRE_CACHE_DIR to a directory of yours with room in it",
+        CacheWarning,
+        stacklevel=3,
+    )
 
 
 def _digest(key: str, text: str) -> str:

@@ -8,6 +8,7 @@ The device used when none was set is LOCAL_RANK, or 0.
 
 import os
 import stat
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,8 +22,13 @@ _LEVELS = choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 def _default_cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    base = environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "openspyre"
+    base = Path(environ.get("XDG_CACHE_HOME", ""))
+    if base.is_absolute():
+        return base / "openspyre"
+    try:
+        return Path.home() / ".cache" / "openspyre"
+    except RuntimeError:  # a user without a home, as in some containers
+        return Path(tempfile.gettempdir()) / f"openspyre-{os.getuid()}"
 
 
 @dataclass(frozen=True, slots=True)

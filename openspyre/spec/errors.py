@@ -52,6 +52,10 @@ class SanitizerFinding(SpyreError):
     """The unkind card saw memory used wrongly; it says what, where, on which core, and which line launched it."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled programs cannot be kept on disk: results are the same, starts take longer."""
+
+
 class SanitizerWarning(UserWarning):
     """What the unkind card finds questionable but torch allows: reading what nobody wrote, int64 that wraps."""
 

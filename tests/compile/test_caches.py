@@ -91,7 +91,7 @@ class Processes:
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout.splitlines()[-1])
         assert told["error"] < 1e-4
-        return told
+        return told | {"stderr": done.stderr}
 
     def entries(self) -> list[Path]:
         return sorted((self.ours / "graphs").glob("*.graph"))
@@ -116,6 +116,24 @@ def test_artifacts_warm_a_process_that_shares_no_directory(tmp_path):
     first = Processes(tmp_path / "here").run("training", artifacts=artifacts)
     there = Processes(tmp_path / "there").run("training", artifacts=artifacts)
     assert (there["imported"], there["compiled"], there["found"]) == (0, 0, first["compiled"])
+
+
+def test_a_process_without_a_cache_compiles(processes, tmp_path):
+    (tmp_path / "file").touch()
+    told = processes.run("inference", OPENSPYRE_CACHE_DIR=str(tmp_path / "file"), OPENSPYRE_LOGS="spyre.compiler")
+    assert told["compiled"] == 1 and "graph0: compiled as" in told["stderr"]
+
+
+def test_torchs_switch_for_all_caches_is_ours_too(processes):
+    processes.run("inference")
+    (entry,) = processes.entries()
+    warm = processes.run("inference", TORCH_LOGS="spyre.compiler")
+    assert warm["found"] == 1 and "graph0: found on disk as" in warm["stderr"]
+    entry.unlink()
+    for _ in range(2):
+        told = processes.run("inference", TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
+        assert (told["compiled"], told["found"]) == (1, 0)
+    assert processes.entries() == []
 
 
 def test_other_sources_compile_again(processes):
@@ -155,6 +173,7 @@ def test_a_program_that_the_card_refuses_is_compiled_again(old, new, tmp_path, m
 
     cache = specialise.TextCache(tmp_path, "graph")
     monkeypatch.setattr(specialise, "_kept", lambda: cache)
+    monkeypatch.setattr(specialise, "_caching", lambda: True)
     launch.clear()
     x = torch.randn(5, 70)
     compiled = torch.compile(lambda x: torch.relu(x) + 1, dynamic=False)

@@ -223,6 +223,7 @@ def test_a_weight_that_is_turned_while_we_compile_and_then_turned_back(kind, mon
     else:
         monkeypatch.setattr(specialise, "compile_graph", compile_graph)
         monkeypatch.setattr(specialise, "_kept", lambda: TextCache(tmp_path, "graph"))
+        monkeypatch.setattr(specialise, "_caching", lambda: True)
         product = torch.compile(product, dynamic=False)
     for _ in range(2):
         with torch.no_grad():

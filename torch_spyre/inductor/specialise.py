@@ -22,6 +22,7 @@ from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
 from torch_spyre.inductor import artifacts, specialised
+from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.garbage import without_collections
@@ -32,7 +33,7 @@ from torch_spyre.inductor.reach import accesses_of, stays_inside
 from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
-from torch_spyre.inductor.watching import Watch, debugging
+from torch_spyre.inductor.watching import Watch, debugging, tell
 from torch_spyre.ops.calls import encoding_of
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, note_refusal, planned_machine
@@ -72,7 +73,7 @@ class _Launch:
 
     def find(self) -> Specialised | None:
         start, request = perf_counter(), self.request()
-        text = None if debugging() else _kept().find(request)
+        text = None if debugging() or not _caching() else _kept().find(request)
         found = specialised.from_text(text) if text is not None else None
         if text is None or found is None or not _serves(found[0], self.inputs):
             return None
@@ -105,7 +106,7 @@ class _Launch:
             watch.saw_refusal([str(refusal)])
         plan = compile_graph(self.graph, self.inputs, self.symbols, watch, fuse=refusal is None)
         text = specialised.to_text(plan, watch.specialisation.facts())
-        if _torch.retilings() == before:  # else an input may have lain otherwise than the request says
+        if _caching() and _torch.retilings() == before:  # else an input may have lain otherwise than the request says
             _kept().keep(request, text)
         self._report(request, text, watch.specialisation)
         return plan
@@ -119,8 +120,10 @@ class _Launch:
         return hashlib.sha256(decisive.encode()).hexdigest()
 
     def _report(self, request: str, text: str, told: Specialisation) -> None:
-        artifacts.record(request, text)
+        if _caching():
+            artifacts.record(request, text)
         report_specialisation(self.key, self.graph, told)
+        tell(self.graph.name, "found on disk" if told.found_on_disk else "compiled", request, told)
 
     def _watch(self) -> Watch:
         watch = Watch(self.key, self.graph, dict(zip(self.graph.symbols, self.symbols, strict=True)))
@@ -131,6 +134,11 @@ class _Launch:
 
 def _kept() -> TextCache:
     return TextCache.of(settings_in_force(), "graph")
+
+
+def _caching() -> bool:
+    """torch's own switch for all caches of its compiler is ours, too."""
+    return not inductor_config.force_disable_caches
 
 
 def _shapes(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:

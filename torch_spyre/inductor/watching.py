@@ -70,6 +70,15 @@ class Watch:
             (self._directory / name).write_text(text(), encoding="utf-8")
 
 
+def tell(name: str, how: str, request: str, told: Specialisation) -> None:
+    """One line per specialised graph, also for one that goes through no pass because it was found on disk."""
+    _log.info(
+        "%s: %s as %s: %d ops in %d steps, %d relayouts, a pool of %d bytes, %.2f ms",
+        name, how, request[:12], told.ops, told.steps, len(told.relayouts), told.pool_bytes,
+        sum(told.seconds.values()) * 1e3,
+    )  # fmt: skip
+
+
 def _directory(graph: Graph, key: str) -> Path:
     """One per specialisation, in the run's debug directory."""
     base = Path(get_debug_dir()) / f"spyre_{graph.name}_{key[:8]}"
