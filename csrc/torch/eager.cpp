@@ -6,6 +6,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -73,9 +74,19 @@ class CallReader {
         add(item, {});
       }
     } else if (value.isString()) {
-      key.append({6, static_cast<int64_t>(std::hash<std::string>{}(value.toStringRef()))});
+      add_text(value.toStringRef());
     } else {
       usable = false;
+    }
+  }
+
+  // All of it: two texts never share a plan.
+  void add_text(const std::string& text) {
+    key.append({6, static_cast<int64_t>(text.size())});
+    for (size_t at = 0; at < text.size(); at += sizeof(int64_t)) {
+      int64_t word = 0;
+      std::memcpy(&word, text.data() + at, std::min(sizeof(word), text.size() - at));
+      key.push_back(word);
     }
   }
 

@@ -31,20 +31,23 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// As on every accelerator: operands on the host are a mistake, unless they are numbers (0-d) or indices.
+// As on every accelerator: operands on another card are a mistake, and so are those on the host, unless they are
+// numbers (0-d) or indices.
 void check_same_device(const c10::FunctionSchema& schema, const torch::jit::Stack& stack) {
-  if (schema.name().find("index") != std::string::npos) return;
-  std::optional<c10::Device> card, host;
+  const bool indices = schema.name().find("index") != std::string::npos;
+  std::optional<c10::Device> card, other;
   for (size_t i = stack.size() - schema.arguments().size(); i < stack.size(); ++i) {
     visit_tensors(stack[i], [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return;
-      if (tensor.device().type() == kSpyre) card = tensor.device();
-      if (tensor.is_cpu() && tensor.dim() > 0) host = tensor.device();
+      const c10::Device device = tensor.device();
+      if (device.type() == kSpyre && !card) card = device;
+      if (device.type() == kSpyre && device != *card) other = device;
+      if (device.is_cpu() && tensor.dim() > 0 && !indices && !other) other = device;
     });
   }
-  TORCH_CHECK(!card || !host, schema.name(),
-              ": Expected all tensors to be on the same device, but found at least two devices, ", *card,
-              " and cpu! Move the other one with .to('spyre')");
+  TORCH_CHECK(!card || !other, schema.name(),
+              ": Expected all tensors to be on the same device, but found at least two devices, ", *card, " and ",
+              *other, "! Move the other one with .to('", *card, "')");
 }
 
 struct Traffic {

@@ -50,7 +50,7 @@ void check_devices(const at::ITensorListRef& tensors, c10::Device device) {
   for (const at::Tensor& tensor : tensors) {
     TORCH_CHECK(tensor.device() == device,
                 "aten::cat: Expected all tensors to be on the same device, but found at least two devices, ", device,
-                " and ", tensor.device(), "! Move the other one with .to('spyre')");
+                " and ", tensor.device(), "! Move the other one with .to('", device, "')");
   }
 }
 

@@ -212,3 +212,35 @@ def test_a_program_moves_what_the_copies_move():
         torch.spyre.synchronize()
         _card.run_program(plan.program, 0, 0, [_torch.buffer_of(tensor)["address"] for tensor in tensors], [])
         assert torch.equal(out.cpu(), expected), name
+
+
+_MULTIPLIER, _MASK = 0xC6A4A7935BD1E995, (1 << 64) - 1
+
+
+def _mixed(word, back=False):
+    """A block of MurmurHash64A, which libstdc++ hashes texts with; its steps can be undone."""
+    factor = pow(_MULTIPLIER, -1, 1 << 64) if back else _MULTIPLIER
+    word = word * factor & _MASK
+    return (word ^ word >> 47) * factor & _MASK
+
+
+def _text_with_the_hash_of(text):
+    """Another text of printable characters with the same std::hash: the second of its two blocks is solved for."""
+    start = lambda length: 0xC70F6907 ^ length * _MULTIPLIER & _MASK  # noqa: E731
+    wanted = start(len(text)) ^ int.from_bytes(text.encode(), "little")
+    for number in range(1 << 20):
+        first = f"{number:08x}".encode()
+        state = (start(16) ^ _mixed(int.from_bytes(first, "little"))) * _MULTIPLIER & _MASK
+        second = _mixed(state ^ wanted, back=True).to_bytes(8, "little")
+        if second.isascii() and second.decode().isprintable():
+            return (first + second).decode()
+    raise AssertionError("no such text")
+
+
+def test_texts_that_hash_alike_share_no_plan():
+    """Arguments that are texts are in the key with all their characters."""
+    x = torch.randn(4, 33).to("spyre")
+    torch.nn.functional.gelu(x, approximate="tanh")
+    other = _text_with_the_hash_of("tanh")
+    with pytest.raises(RuntimeError, match="approximate"):
+        torch.nn.functional.gelu(x, approximate=other)
