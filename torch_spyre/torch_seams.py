@@ -139,6 +139,24 @@ SEAMS: tuple[Seam, ...] = (
         "as above",
         replaced=True,
     ),
+    Seam(
+        "torch.ops.aten._to_copy.default",
+        "a part of a tensor that goes to another device stays one call: Inductor's device_put promises its strides",
+        "device_put is described with the strides that eager gives",
+    ),
+    Seam("torch._inductor.fx_passes.post_grad", "the module whose functions are replaced below", "as below"),
+    Seam(
+        "torch._inductor.fx_passes.post_grad.decompose_auto_functionalized",
+        "copies what a custom operator will write; such copies are left to eager",
+        "custom passes of a backend run after it",
+        replaced=True,
+    ),
+    Seam(
+        "torch._inductor.fx_passes.post_grad.get_all_devices",
+        "knows inputs and results alone; a graph may compute on the card in between",
+        "custom passes of a backend run for every device of a graph",
+        replaced=True,
+    ),
     Seam("torch._inductor.decomposition.fast_random_decomps", "the table made from it", "as above"),
     Seam(
         "torch.utils._config_module.install_config_module", "config.patch of the planning options", "it becomes public"
@@ -155,8 +173,13 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch.Tensor._make_wrapper_subclass", "tensors that are only their description", "it becomes public"),
     Seam("torch._inductor.config", "whether TORCH_COMPILE_DEBUG is on", "it becomes public"),
     Seam("torch._dynamo.utils.get_debug_dir", "where TORCH_COMPILE_DEBUG writes", "it becomes public"),
-    Seam("torch._inductor.compile_fx.compile_fx", 'what backend="spyre" compiles with', "it becomes public"),
-    Seam("torch._inductor.compile_fx", "the module whose function is replaced below", "as below"),
+    Seam(
+        "torch._inductor.compile_fx.compile_fx",
+        'what backend="spyre" compiles with; a graph may be the first to name the device, and then our backend is registered',
+        "Inductor calls init_backend_registration before decompositions",
+        replaced=True,
+    ),
+    Seam("torch._inductor.compile_fx", "the module whose functions are replaced", "as below"),
     Seam(
         "torch._inductor.compile_fx._recursive_post_grad_passes",
         "puts repeated regions back into a graph on the card first, so that they share a launch",
@@ -300,7 +323,7 @@ def install() -> None:
     ):
         wrap(owner, name, _refuse_dlpack)
     _teach_device_layout()
-    after_import("torch._inductor.compile_fx", lambda: _wrap_decompositions(sys.modules["torch._inductor.compile_fx"]))
+    after_import("torch._inductor.compile_fx", lambda: _wrap_compiler(sys.modules["torch._inductor.compile_fx"]))
 
 
 def after_import(name: str, act: Callable[[], None]) -> None:
@@ -333,6 +356,11 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _wrap_compiler(module: Any) -> None:
+    _wrap_decompositions(module)
+    _wrap_compile_fx(module)
+
+
 def _wrap_decompositions(module: Any) -> None:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def select_decomp_table() -> Any:
@@ -348,6 +376,25 @@ def _wrap_decompositions(module: Any) -> None:
     decomposition = sys.modules["torch._inductor.decomposition"]
     wrap(decomposition, "select_decomp_table", make)
     module.select_decomp_table = decomposition.select_decomp_table
+
+
+def _wrap_compile_fx(module: Any) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(model_, torch.fx.GraphModule) and any(map(_makes_tensor_on_card, model_.graph.nodes)):
+                from torch_spyre.inductor import backend
+
+                backend.register()
+            return original(model_, *args, **kwargs)
+
+        return compile_fx
+
+    wrap(module, "compile_fx", make)
+
+
+def _makes_tensor_on_card(node: torch.fx.Node) -> bool:
+    made = node.meta.get("example_value", node.meta.get("val"))
+    return isinstance(made, torch.Tensor) and made.device.type == DEVICE_NAME
 
 
 def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """All graphs of the corpus."""
 
 import corpus_attention
+import corpus_crossing
 import corpus_indexed
 import corpus_layers
 import corpus_modes
@@ -17,6 +18,7 @@ GRAPHS = (
     *corpus_indexed.GRAPHS,
     *corpus_mutation.GRAPHS,
     *corpus_unwritten.GRAPHS,
+    *corpus_crossing.GRAPHS,
     *corpus_attention.GRAPHS,
     *corpus_layers.GRAPHS,
     *corpus_modes.GRAPHS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,17 +14,22 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.interface import SpyreInterface
 from torch_spyre.inductor.border import (
     CustomGraphModulePass,
+    OrderedSet,
     V,
+    post_grad,
     register_backend_for_device,
     register_device_op_overrides,
     register_interface_for_device,
 )
 from torch_spyre.inductor.bundling import bundle
+from torch_spyre.inductor.fx_nodes import fake_tensors
 from torch_spyre.inductor.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
 from torch_spyre.inductor.regions import put_back_before_passes
 from torch_spyre.inductor.report import new_report
 from torch_spyre.inductor.source_hash import source_hash
+from torch_spyre.inductor.taking import leave_late_copies
 from torch_spyre.inductor.whole_operators import keep_whole
+from torch_spyre.torch_seams import wrap
 
 _numbers = itertools.count()
 
@@ -44,6 +50,19 @@ class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
         return source_hash()
 
 
+def _see_cards_inside() -> None:
+    """Inductor asks for our pass where inputs or results are on the device; a graph may compute there in between."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def get_all_devices(gm: torch.fx.GraphModule) -> Any:
+            inside = [tensor.device for node in gm.graph.nodes for tensor in fake_tensors(node)]
+            return original(gm) | OrderedSet(device for device in inside if device.type == DEVICE_NAME)
+
+        return get_all_devices
+
+    wrap(post_grad, "get_all_devices", make)
+
+
 @functools.cache
 def register() -> None:
     """Once: before the first graph is decomposed."""
@@ -54,3 +73,5 @@ def register() -> None:
     )
     keep_whole()
     put_back_before_passes()
+    leave_late_copies()
+    _see_cards_inside()

@@ -41,6 +41,10 @@ class _Plan:
     after: dict[Node, list[Node]] = field(default_factory=dict)  # order that writes in place ask for, beyond uses
     launch_of: dict[Node, Node] = field(default_factory=dict)  # node that was taken -> the node of its bundle
 
+    def launch(self, node: Node) -> tuple[int, int]:
+        """Level and card of a node that was taken: one launch."""
+        return self.level[node], self.nodes[node].tensors[0].device.index or 0
+
 
 @with_room_for_frames
 @without_collections()
@@ -54,8 +58,8 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     keep_sources(graph)
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
-    for level in sorted({plan.level[node] for node in plan.taken}):
-        members = [node for node in nodes if node in plan.taken and plan.level[node] == level]
+    for launch in sorted({plan.launch(node) for node in plan.taken}):
+        members = [node for node in nodes if node in plan.taken and plan.launch(node) == launch]
         _replace(graph, members, plan, report)
     for node in reversed(nodes):
         if not node.users and (node in plan.taken or plan.nodes[node].passes_on):

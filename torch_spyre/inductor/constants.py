@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.inductor.border import V
+from torch_spyre.inductor.border import V, ir
 from torch_spyre.inductor.fx_nodes import mutates
 
 Node = torch.fx.Node
@@ -23,11 +23,15 @@ _MOVES = (
 
 
 def constant_on_card(name: str) -> Any:
-    """The lowering of such a node: a constant of the generated code."""
+    """The lowering of such a node: a constant of the generated code, seen through a view.
+
+    Inductor describes the results of an operator that is left to eager by running it on fakes, and on constants as they are.
+    """
     held = V.graph.module
     for part in name.split("."):
         held = getattr(held, part)
-    return V.graph.add_tensor_constant(held, name)
+    box = V.graph.add_tensor_constant(held, name)
+    return ir.TensorBox(ir.ReinterpretView(data=box.data, layout=box.get_layout()))
 
 
 constant_on_card._inductor_lowering_function = True  # type: ignore[attr-defined]

@@ -194,6 +194,11 @@ class Nodes:
         touched = [tensor for near in (node, *node.all_input_nodes) for tensor in self[near].tensors]
         return node.op == "call_function" and bool(touched) and all(t.device.type == "cpu" for t in touched)
 
+    def cards(self, node: Node) -> set[torch.device]:
+        """Those on which a node's tensors lie, what it reads and what it makes."""
+        near = (node, *node.all_input_nodes)
+        return {tensor.device for other in near for tensor in self[other].tensors if tensor.is_on_card}
+
     def likeness(self, node: Node) -> Hashable:
         """Equal for nodes that call the same operator on tensors that lie alike, with equal numbers and names."""
         storages: dict[int, int] = {}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from openspyre.spec.errors import UnsupportedFormat
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.sharing import shares_work
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.inductor.border import OpOverload, lowerings, make_fallback
+from torch_spyre.inductor.border import OpOverload, lowerings, make_fallback, post_grad, to_copy
 from torch_spyre.inductor.fragments import bound, lowered
-from torch_spyre.inductor.fx_nodes import Nodes, fake_tensors, is_host_number, origin_of, symbolic_numbers
+from torch_spyre.inductor.fx_nodes import Nodes, fake_tensors, is_host_number, is_on_card, origin_of, symbolic_numbers
 from torch_spyre.inductor.fx_reader import ALL_RESULTS, KNOWN_NUMBERS, Reader
 from torch_spyre.inductor.report import GraphReport
 from torch_spyre.inductor.splicing import NotImportable, Unread
+from torch_spyre.torch_seams import wrap
 
 Node = torch.fx.Node
 _FEW = 32  # calls on the host, some microseconds each
@@ -28,9 +32,14 @@ def is_taken(node: Node, nodes: Nodes, report: GraphReport) -> bool:
     if not facts.is_on_card:
         if _reads_card_only(node, nodes):
             _leave_out(node, report, "it returns no tensor")
+        elif node.target is to_copy and nodes.cards(node):
+            _leave_to_eager(node)  # to the host
         return False
     if facts.is_empty:  # eager knows that there is nothing to do; a launch does not
         _leave_to_eager(node)
+        return False
+    if len(nodes.cards(node)) > 1:
+        _leave_out(node, report, "its tensors lie on several cards")
         return False
     likeness = nodes.likeness(node)
     if likeness in nodes.taken and shares_work():
@@ -81,6 +90,22 @@ def _leave_to_eager(node: Node) -> None:
     node.meta["should_fallback"] = True
     if node.target not in lowerings:
         make_fallback(node.target, warn=False, override_decomp=True)
+
+
+def leave_late_copies() -> None:
+    """Once: what a custom operator writes is copied after our pass, where Inductor cannot write in place."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def decompose_auto_functionalized(graph: torch.fx.Graph) -> Any:
+            returned = original(graph)
+            for node in graph.find_nodes(op="call_function", target=torch.ops.aten.clone.default):
+                if is_on_card(node):
+                    _leave_to_eager(node)
+            return returned
+
+        return decompose_auto_functionalized
+
+    wrap(post_grad, "decompose_auto_functionalized", make)
 
 
 def _import(node: Node, nodes: Nodes) -> None:

@@ -19,6 +19,7 @@ from torch_spyre.inductor.border import (
     constant_folder,
     decompositions,
     fast_random_decomps,
+    to_copy,
     tree_leaves,
 )
 from torch_spyre.ops import composed, eager
@@ -32,6 +33,7 @@ def keep_whole() -> None:
         for overload, decomposition in list(table.items()):
             if isinstance(overload, OpOverload) and _stays(overload):
                 table[overload] = _by_device(_as_it_is, decomposition)
+        table[to_copy] = _moves_whole(table[to_copy])
         for overload, composition in (composed.table() | random_operators.RETOLD).items():
             table[overload] = _by_device(composition, table.get(overload, _as_it_is))
 
@@ -67,6 +69,19 @@ def _by_device(ours: Callable[..., Any], others: Callable[..., Any]) -> Callable
         if any(map(_is_ours, tree_leaves((args, kwargs)))):
             return ours(*args, **kwargs)
         return others(*args, **kwargs)
+
+    return decompose
+
+
+def _moves_whole(others: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of a tensor arrives dense on another device, as eager has it; Inductor's device_put would promise its strides."""
+
+    @functools.wraps(others)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        target = x.device if kwargs.get("device") is None else torch.device(kwargs["device"])
+        if target.type != x.device.type and (_is_ours(target) or _is_ours(x)) and not x.is_contiguous():
+            return NotImplemented
+        return others(x, *args, **kwargs)
 
     return decompose
 
