@@ -144,6 +144,11 @@ SEAMS: tuple[Seam, ...] = (
         "a part of a tensor that goes to another device stays one call: Inductor's device_put promises its strides",
         "device_put is described with the strides that eager gives",
     ),
+    Seam(
+        "torch.ops.aten._embedding_bag.default",
+        "offsets that end with the end are given without it: torch describes a bag too many",
+        "torch describes as many bags on every device",
+    ),
     Seam("torch._inductor.fx_passes.post_grad", "the module whose functions are replaced below", "as below"),
     Seam(
         "torch._inductor.fx_passes.post_grad.decompose_auto_functionalized",

@@ -168,3 +168,22 @@ def test_gradients_flow_through_what_was_dropped():
     result = torch.compile(lambda x: F.dropout(x * 1, 0.25, training=True), dynamic=False)(x)
     result.sum().backward()
     assert torch.equal((x.grad != 0).cpu(), (result != 0).cpu())
+
+
+@pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_gradients_of_bags_whose_offsets_end_with_the_end(mode):
+    torch.spyre.set_fallback_mode("silent")
+    indices, offsets = torch.tensor([1, 4, 2, 4, 7, 0]), torch.tensor([0, 2, 6])
+    weight = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
+
+    def bags(weight, indices, offsets):
+        return torch.nn.functional.embedding_bag(indices, weight, offsets, mode=mode, include_last_offset=True)
+
+    results = []
+    for device, function in (("cpu", bags), ("spyre", torch.compile(bags, fullgraph=True))):
+        leaf = weight.to(device).detach().requires_grad_()
+        out = function(leaf, indices.to(device), offsets.to(device))
+        (out * out).sum().backward()
+        results.append((out.detach().cpu(), leaf.grad.cpu()))
+    torch.testing.assert_close(results[1], results[0])

@@ -18,6 +18,7 @@ from torch_spyre.inductor.border import (
     OpOverload,
     constant_folder,
     decompositions,
+    embedding_bag,
     fast_random_decomps,
     to_copy,
     tree_leaves,
@@ -34,6 +35,7 @@ def keep_whole() -> None:
             if isinstance(overload, OpOverload) and _stays(overload):
                 table[overload] = _by_device(_as_it_is, decomposition)
         table[to_copy] = _moves_whole(table[to_copy])
+        table[embedding_bag] = _by_device(_bags_without_end, table.get(embedding_bag, _as_it_is))
         for overload, composition in (composed.table() | random_operators.RETOLD).items():
             table[overload] = _by_device(composition, table.get(overload, _as_it_is))
 
@@ -84,6 +86,15 @@ def _moves_whole(others: Callable[..., Any]) -> Callable[..., Any]:
         return others(x, *args, **kwargs)
 
     return decompose
+
+
+def _bags_without_end(weight: Any, indices: Any, offsets: Any, *more: Any) -> Any:
+    """The end of the last bag is the end of the indices. With it among the offsets, torch describes a bag too many for all
+    devices but the CPU, where this runs."""
+    frequency, mode, sparse, weights, with_end, padding = (*more, *(False, 0, False, None, False, -1)[len(more) :])
+    if not with_end:
+        return NotImplemented
+    return embedding_bag(weight, indices, offsets[:-1], frequency, mode, sparse, weights, False, padding)
 
 
 def _is_ours(leaf: Any) -> bool:
