@@ -8,7 +8,7 @@ CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card check fix bench asan fuzz build clean
+.PHONY: help demo test test-python test-card check fix bench asan fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,11 @@ bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/res
 fuzz: build  ## 10,000 mutated bundles and 2,000 random graphs: no crash, no hang, no wrong number
 	$(BIN)/python -m openspyre.artifact.fuzz --count 10000
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
+
+opinfo: build  ## every sample of torch's OpInfo and module_db on the card, eager and compiled (an hour or more)
+	$(BIN)/python tests/opinfo
+	$(BIN)/python tests/opinfo --dtypes int64,bool,complex64,float64 --fraction 0.2
+	$(BIN)/python tests/opinfo --compiled
 
 clean:  ## remove the build tree and the environment
 	rm -rf build $(VENV) bench/results

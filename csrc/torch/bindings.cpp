@@ -47,9 +47,9 @@ void deliver_notices() {
   with_python_errors([] { openspyre::warn_of_notices(); });
 }
 
-void announce_fallback(const std::string& op, FallbackMode mode) {
+void announce_fallback(const std::string& what, const char* manner) {
   py::gil_scoped_acquire gil;
-  call_python(python().announce, op, mode == FallbackMode::Error ? "error" : "warn");
+  call_python(python().announce, what, manner);
 }
 
 namespace {
@@ -68,7 +68,7 @@ py::tuple layout_of(const at::Tensor& tensor) {
     translated([&] { access_of(tensor); });
     shape = record_of(tensor).shape;
   }
-  if (!shape) return py::tuple();
+  if (!shape || !is_supported(tensor.scalar_type())) return py::tuple();
   const openspyre::Layout& layout = shape->layout();
   return py::make_tuple(shape->id(), layout.device_size, layout.stride_map, static_cast<int>(layout.format),
                         static_cast<int>(layout.arrangement));

@@ -1,7 +1,11 @@
 // Copies between host and card and within the card: _copy_from, item().
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/_copy_from.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/neg.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -19,16 +23,18 @@ using openspyre::DeviceView;
 using openspyre::HostView;
 
 HostView host_view(const at::Tensor& tensor) {
-  return {tensor.data_ptr(), dtype_of(tensor.scalar_type()), tensor.sizes().vec(), tensor.strides().vec()};
+  const Elements elements(tensor);
+  return {tensor.data_ptr(), dtype_of(elements.type), elements.size, elements.stride};
 }
 
 // A CPU tensor over memory that outlives it: a RAW buffer, or the image of a tiled one.
-at::Tensor bytes_of(std::byte* memory, const at::Tensor& like) {
-  return at::from_blob(memory + like.storage_offset(), like.sizes(), like.strides(),
-                       at::TensorOptions(c10::ScalarType::Byte));
+at::Tensor host_bytes_of(std::byte* memory, const at::Tensor& like) {
+  return at::from_blob(memory + like.storage_offset() * static_cast<int64_t>(like.element_size()), like.sizes(),
+                       like.strides(), at::TensorOptions(like.scalar_type()));
 }
 
-// --- bytes (D4): rare paths, taken by torch.save, torch.load and deepcopy -------------------------------------------
+// --- host formats (D4): what torch.save, torch.load and deepcopy see, and dtypes that the card has no format for
+// ------
 
 struct Image {
   std::vector<std::byte> bytes;
@@ -45,9 +51,9 @@ void settle(BufferRecord& record) {
 at::Tensor read_bytes(const at::Tensor& source) {
   BufferRecord& record = record_of(source);
   settle(record);
-  if (!record.shape) return bytes_of(record.memory(), source).clone();
+  if (!record.shape) return host_bytes_of(record.memory(), source).clone();
   Image image(record);
-  return bytes_of(image.bytes.data(), source).clone();
+  return host_bytes_of(image.bytes.data(), source).clone();
 }
 
 void write_bytes(const at::Tensor& source, const at::Tensor& target) {
@@ -55,13 +61,13 @@ void write_bytes(const at::Tensor& source, const at::Tensor& target) {
   settle(record);
   if (openspyre::configuration().null) return;
   if (!record.shape) {
-    bytes_of(record.memory(), target).copy_(source);
+    host_bytes_of(record.memory(), target).copy_(source);
     openspyre::sanitize::wrote_bytes(record.memory(), record.host_bytes);
     return;
   }
   const openspyre::sanitize::AllowUninitialisedReads around_what_is_written;
   Image image(record);
-  bytes_of(image.bytes.data(), target).copy_(source);
+  host_bytes_of(image.bytes.data(), target).copy_(source);
   openspyre::write_image(*record.shape, record.memory(), image.bytes.data());
 }
 
@@ -104,12 +110,13 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
         "int64 lives on spyre as int32: values beyond it raise an error when they are copied there "
         "(TORCH_SPYRE_DOWNCAST_WARN=0 or torch.spyre.set_downcast_warning(False) hides this)");
   }
-  if (!is_supported(source.scalar_type())) source = source.to(target.scalar_type());  // float64 and the like
+  if (!is_supported(source.scalar_type()) || !is_supported(target.scalar_type()))
+    source = source.to(target.scalar_type());  // float64 and the like
   tell_copy(source, target);
   // Pageable memory may change as soon as we return: it is staged.
   if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
   const HeldBuffers held = hold_buffers();
-  if (access_of(target) != Access::Tiled) return write_bytes(source, target);
+  if (in_host_format(access_of(target))) return write_bytes(source, target);
   run("copy host to device", record_of(target), !non_blocking,
       [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); });
 }
@@ -125,7 +132,8 @@ void restore_infinities(const at::Tensor& host) {
 }
 
 void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
-  if (!is_supported(target.scalar_type())) {  // float64 and the like: exact from what the card holds
+  const bool foreign = !is_supported(source.scalar_type()) || !is_supported(target.scalar_type());
+  if (foreign && source.scalar_type() != target.scalar_type()) {  // exact from what the card holds
     at::Tensor same = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
     device_to_host(source, same, false);
     target.copy_(same);
@@ -133,7 +141,7 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
   }
   tell_copy(source, target);
   const HeldBuffers held = hold_buffers();
-  if (access_of(source) != Access::Tiled) {
+  if (in_host_format(access_of(source))) {
     target.copy_(read_bytes(source));
     return;
   }
@@ -155,7 +163,7 @@ void device_to_device(const at::Tensor& source, const at::Tensor& target) {
   HeldBuffers held = hold_buffers();
   if (clone_buffer(source, target)) return;
   const Access from = access_of(source), to = access_of(target);
-  if (from != Access::Tiled || to != Access::Tiled) {
+  if (from != to || in_host_format(from)) {
     held.unlock();
     at::Tensor host = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
     device_to_host(source, host, false);
@@ -168,13 +176,47 @@ void device_to_device(const at::Tensor& source, const at::Tensor& target) {
       [from = device_view(source), to = device_view(target)] { copy_across(from, to); });
 }
 
+bool is_marked(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }
+
+// The same memory without torch's marks of a conjugation or a negation still to be done.
+at::Tensor unmarked(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.is_conj() ? at::_conj(tensor) : tensor;
+  return plain.is_neg() ? at::_neg_view(plain) : plain;
+}
+
+// What a marked tensor means, done on the host. Both operations are their own inverse, so it serves sources and
+// targets.
+at::Tensor with_marks_done(at::Tensor host, const at::Tensor& marked) {
+  if (marked.is_conj()) host = at::conj_physical(host);
+  return marked.is_neg() ? at::neg(host) : host;
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking);
+
+void copy_marked(const at::Tensor& source, const at::Tensor& target) {
+  at::Tensor host = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
+  if (source.is_cpu()) {
+    host.copy_(source);
+  } else {
+    copy_from(unmarked(source), host, false);
+    host = with_marks_done(host, source);
+  }
+  if (target.is_cpu()) {
+    target.copy_(host);
+  } else {
+    copy_from(with_marks_done(host.to(target.scalar_type()), target), unmarked(target), false);
+  }
+}
+
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
   if (target.numel() == 0) return target;
   const bool from_card = source.device().type() == kSpyre, to_card = target.device().type() == kSpyre;
   TORCH_CHECK((from_card || source.is_cpu()) && (to_card || target.is_cpu()), "cannot copy from ", source.device(),
               " to ", target.device(), " directly: go over the CPU");
-  if (from_card && to_card) {
+  if (is_marked(source) || is_marked(target)) {
+    copy_marked(source, target);
+  } else if (from_card && to_card) {
     if (!source.is_same(target)) device_to_device(source, target);
   } else if (to_card) {
     host_to_device(source, target, non_blocking);
@@ -214,5 +256,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("record_stream", TORCH_FN(Translated<&record_stream>::call));
   m.impl("is_set_to", TORCH_FN(Translated<&is_set_to>::call));
 }
+
+// A copy does what its operands are marked with itself; torch would clone a marked one first, which is a copy again.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace torch_spyre

@@ -16,6 +16,7 @@ namespace {
 
 std::mutex mutex;
 std::map<std::string, FallbackCount> counts;
+uint64_t announced_dtypes = 0;  // a bit each
 std::atomic<FallbackMode> mode{FallbackMode::Warn};
 
 template <typename Visit>
@@ -134,7 +135,8 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     std::lock_guard lock(mutex);
     first = counts[name].calls++ == 0;
   }
-  if (now == FallbackMode::Error || (first && now == FallbackMode::Warn)) announce_fallback(name, now);
+  if (now == FallbackMode::Error || (first && now == FallbackMode::Warn))
+    announce_fallback(name, now == FallbackMode::Error ? "error" : "warn");
 
   Traffic in;
   for (size_t i = stack->size() - schema.arguments().size(); i < stack->size(); ++i) in.add((*stack)[i]);
@@ -160,6 +162,17 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   std::lock_guard lock(mutex);
   counts[name].bytes_to_host += in.bytes;
   counts[name].bytes_to_device += out_bytes;
+}
+
+void announce_foreign(c10::ScalarType type) {
+  {
+    std::lock_guard lock(mutex);
+    const uint64_t before = announced_dtypes;
+    announced_dtypes |= uint64_t{1} << static_cast<int>(type);
+    if (announced_dtypes == before) return;
+  }
+  if (mode.load(std::memory_order_relaxed) == FallbackMode::Warn)
+    announce_fallback(std::string(c10::getDtypeNames(type).first), "dtype");
 }
 
 namespace {
@@ -199,11 +212,14 @@ std::map<std::string, FallbackCount> fallback_counts() {
 void reset_fallback_counts() {
   std::lock_guard lock(mutex);
   counts.clear();
+  announced_dtypes = 0;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
   m.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+  // torch's kernel for all devices would look for a stub of ours.
+  m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 

@@ -29,7 +29,8 @@ void move(const at::Tensor& source, const at::Tensor& target) {
 // Where a copy has the sizes and strides of the whole buffer, it has its layout, too (D6).
 bool is_whole_buffer(const at::Tensor& self) {
   const openspyre::ShapePtr& shape = record_of(self).shape;
-  return shape && self.storage_offset() == 0 && self.sizes() == at::IntArrayRef(shape->host_size()) &&
+  return shape && is_supported(self.scalar_type()) && self.storage_offset() == 0 &&
+         self.sizes() == at::IntArrayRef(shape->host_size()) &&
          self.strides() == at::IntArrayRef(shape->host_stride()) && shape->dtype() == dtype_of(self.scalar_type());
 }
 

@@ -56,6 +56,14 @@ void run_on_stream(const char* name, BufferRecord& target, Work work) {
   stream.wait(ticket);
 }
 
+at::Tensor over(c10::Storage storage, at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type) {
+  constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  auto tensor =
+      at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), keys, c10::scalarTypeToTypeMeta(type));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  return tensor;
+}
+
 }  // namespace
 
 c10::DataPtr new_raw(size_t host_bytes, c10::DeviceIndex index) {
@@ -71,11 +79,21 @@ c10::Storage new_storage(openspyre::ShapePtr shape, c10::DeviceIndex index) {
 
 at::Tensor new_tensor(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type, openspyre::ShapePtr shape,
                       c10::DeviceIndex index) {
-  constexpr c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
-  auto tensor = at::detail::make_tensor_base<c10::TensorImpl>(new_storage(std::move(shape), index), keys,
-                                                              c10::scalarTypeToTypeMeta(type));
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
-  return tensor;
+  return over(new_storage(std::move(shape), index), size, stride, type);
+}
+
+c10::Storage new_default_storage(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type,
+                                 c10::DeviceIndex index) {
+  if (is_supported(type)) return new_storage(openspyre::intern_default(size, stride, dtype_of(type)), index);
+  announce_foreign(type);
+  const size_t bytes = at::detail::computeStorageNbytes(size, stride, c10::elementSize(type));
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, new_raw(bytes, index),
+                                               c10::GetAllocator(kSpyre), /*resizable=*/true);
+}
+
+at::Tensor new_default_tensor(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type,
+                              c10::DeviceIndex index) {
+  return over(new_default_storage(size, stride, type, index), size, stride, type);
 }
 
 BufferRecord& record_of(const c10::DataPtr& pointer) {
@@ -169,27 +187,47 @@ bool bits_agree(openspyre::DType a, openspyre::DType b) {
   };
   return a == b || (family(a) != 0 && family(a) == family(b));
 }
+
+bool is_pair_of(c10::ScalarType type, openspyre::DType part) {
+  return c10::isComplexType(type) && c10::toRealValueType(type) == scalar_type_of(part);
+}
 }  // namespace
 
 Access access_of(const at::Tensor& tensor) {
   BufferRecord* record = &record_of(tensor);
-  const bool bytes = tensor.scalar_type() == c10::ScalarType::Byte;
+  const c10::ScalarType type = tensor.scalar_type();
+  const bool bytes = type == c10::ScalarType::Byte, foreign = !is_supported(type);
   if (!record->shape) {
-    if (bytes) return Access::Raw;
-    give_tiles(tensor.storage(), tensor.scalar_type(), tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    if (bytes || foreign) return Access::Raw;
+    give_tiles(tensor.storage(), type, tensor.sizes(), tensor.strides(), tensor.storage_offset());
     return Access::Tiled;
   }
-  if (bits_agree(dtype_of(tensor.scalar_type()), record->shape->dtype())) return Access::Tiled;
+  if (foreign) return is_pair_of(type, record->shape->dtype()) ? Access::Pairs : Access::Image;
+  if (bits_agree(dtype_of(type), record->shape->dtype())) return Access::Tiled;
   if (bytes) return Access::Image;
   fail(Fault::UnsupportedFormat, std::string("a buffer of ") + openspyre::name(record->shape->dtype()) +
                                      " on spyre cannot be read as " + c10::toString(tensor.scalar_type()) +
                                      ": the card stores the two differently; go over the CPU: x.cpu().view(dtype)");
 }
 
+Elements::Elements(const at::Tensor& tensor)
+    : type(tensor.scalar_type()),
+      offset(tensor.storage_offset()),
+      size(tensor.sizes().vec()),
+      stride(tensor.strides().vec()) {
+  if (!c10::isComplexType(type)) return;
+  type = c10::toRealValueType(type);
+  offset *= 2;
+  for (int64_t& step : stride) step *= 2;
+  size.push_back(2);
+  stride.push_back(1);
+}
+
 openspyre::DeviceView device_view(const at::Tensor& tensor) {
   const BufferRecord& record = record_of(tensor);
-  return {record.shape,         record.memory(),       dtype_of(tensor.scalar_type()), tensor.storage_offset(),
-          tensor.sizes().vec(), tensor.strides().vec()};
+  Elements elements(tensor);
+  return {record.shape,    record.memory(),          dtype_of(elements.type),
+          elements.offset, std::move(elements.size), std::move(elements.stride)};
 }
 
 }  // namespace torch_spyre

@@ -47,6 +47,12 @@ c10::Storage new_storage(openspyre::ShapePtr shape, c10::DeviceIndex index);
 at::Tensor new_tensor(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type, openspyre::ShapePtr shape,
                       c10::DeviceIndex index);
 
+// In the default layout of its dtype; a dtype that the card has no format for lies there as the host's bytes.
+c10::Storage new_default_storage(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type,
+                                 c10::DeviceIndex index);
+at::Tensor new_default_tensor(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type,
+                              c10::DeviceIndex index);
+
 BufferRecord& record_of(const c10::DataPtr& pointer);  // Internal error if it is not ours
 BufferRecord& record_of(const at::Tensor& tensor);
 
@@ -74,10 +80,20 @@ uint64_t retilings();
 // How a tensor reaches its buffer.
 enum class Access {
   Tiled,  // its elements are the buffer's elements
-  Raw,    // bytes of a RAW buffer
-  Image,  // bytes of a tiled buffer, as the host would store them
+  Raw,    // the host's bytes of a RAW buffer
+  Pairs,  // complex numbers: two of the buffer's elements each
+  Image,  // a tiled buffer as the host would store it
 };
-Access access_of(const at::Tensor& tensor);  // gives tiles to a RAW buffer that is read as anything but bytes
-openspyre::DeviceView device_view(const at::Tensor& tensor);  // Tiled only
+Access access_of(const at::Tensor& tensor);  // gives tiles to a RAW buffer at the first use in a format of the card
+inline bool in_host_format(Access access) { return access == Access::Raw || access == Access::Image; }
+
+// A tensor's elements as the DMA sees them: complex numbers are pairs of their parts.
+struct Elements {
+  c10::ScalarType type;
+  int64_t offset;
+  std::vector<int64_t> size, stride;
+  explicit Elements(const at::Tensor& tensor);
+};
+openspyre::DeviceView device_view(const at::Tensor& tensor);  // Tiled and Pairs
 
 }  // namespace torch_spyre

@@ -105,9 +105,10 @@ openspyre::DType dtype_of(c10::ScalarType type) {
   const std::string who = operator_at_work ? std::string(operator_at_work) + ": " : "";
   fail(Fault::UnsupportedFormat,
        who + "Spyre backend does not support dtype " + std::string(c10::getDtypeNames(type).first) +
-           ": the card holds bool, uint8, int8, int16, int32, int64 (as int32), float16, bfloat16, float32, "
-           "float8_e4m3fn and float8_e5m2fnuz; convert first, for example x.to(torch.float32), or compute this part on "
-           "the CPU: x.cpu()");
+           " here: the card has formats and layouts for bool, uint8, int8, int16, int32, int64 (as int32), float16, "
+           "bfloat16, float32, float8_e4m3fn and float8_e5m2fnuz; other dtypes are held as the host has them and "
+           "computed "
+           "on the CPU, without a layout; convert first, for example x.to(torch.float32)");
 }
 
 OperatorAtWork::OperatorAtWork(const char* name) : outermost_(operator_at_work == nullptr) {

@@ -47,6 +47,9 @@ openspyre::DType dtype_of(c10::ScalarType type);
 c10::ScalarType scalar_type_of(openspyre::DType dtype);
 bool is_supported(c10::ScalarType type);
 
+// A dtype that the card has no format for is held as the host's bytes and computed on the CPU: said once.
+void announce_foreign(c10::ScalarType type);
+
 // Whether int64 -> int32 is warned of, once.
 bool downcast_warning();
 void set_downcast_warning(bool enabled);

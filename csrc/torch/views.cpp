@@ -5,6 +5,8 @@
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
@@ -43,8 +45,7 @@ at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std
     stride[dim] = step;
     step *= std::max<int64_t>(size[dim], 1);
   }
-  const openspyre::DType element = dtype_of(type);
-  return new_tensor(size, stride, type, openspyre::intern_default(size, stride, element), resolve(device));
+  return new_default_tensor(size, stride, type, resolve(device));
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   const c10::ScalarType type = checked(dtype, layout, pin_memory);
   at::native::checkAsStridedArgs<int64_t>(size, stride, 0);
   at::detail::check_size_nonnegative(size);
-  return new_tensor(size, stride, type, openspyre::intern_default(size, stride, dtype_of(type)), resolve(device));
+  return new_default_tensor(size, stride, type, resolve(device));
 }
 
 at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType dtype,
@@ -72,31 +73,43 @@ at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArray
   return at::native::as_strided_tensorimpl(self, size, stride, offset);
 }
 
+[[noreturn]] void refuse_view(const at::Tensor& self, c10::ScalarType type, const char* why) {
+  fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) +
+                                     " to " + c10::toString(type) + ": " + why +
+                                     "; go over the CPU: x.cpu().view(dtype).to('spyre')");
+}
+
+bool is_pair(c10::ScalarType complex, c10::ScalarType part) {
+  return c10::isComplexType(complex) && c10::toRealValueType(complex) == part;
+}
+
+// Complex numbers whose parts are looked at lie from then on as a flat run of the parts, in the card's format.
+void tile_parts(const at::Tensor& self) {
+  const c10::ScalarType part = c10::toRealValueType(self.scalar_type());
+  BufferRecord& record = record_of(self);
+  if (record.shape || !record.block || !is_supported(part)) return;
+  give_tiles(self.storage(), part, {static_cast<int64_t>(record.host_bytes / c10::elementSize(part))}, {1}, 0);
+}
+
 at::Tensor view_dtype(const at::Tensor& self, c10::ScalarType type) {
-  if (self.scalar_type() == type) return at::native::view(self, self.sizes());
+  const c10::ScalarType own = self.scalar_type();
+  if (own == type) return at::native::view(self, self.sizes());
+  if (is_pair(own, type)) tile_parts(self);
+  const bool foreign = !is_supported(own) && !is_supported(type);
+  if (foreign || is_pair(own, type) || is_pair(type, own)) return at::native::view_dtype(self, type);
+  if (!is_supported(own) || !is_supported(type)) refuse_view(self, type, "the card has no format for one of them");
   access_of(self);  // a RAW buffer becomes typed, so that the check below means something
   at::Tensor other = at::native::view(self, self.sizes());
-  if (static_cast<size_t>(self.element_size()) != c10::elementSize(type)) {
-    fail(Fault::UnsupportedFormat,
-         std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) + " to " + c10::toString(type) +
-             ": the element sizes differ and a stick would hold another number of elements; go over the "
-             "CPU: x.cpu().view(dtype).to('spyre')");
-  }
+  if (static_cast<size_t>(self.element_size()) != c10::elementSize(type))
+    refuse_view(self, type, "the element sizes differ and a stick would hold another number of elements");
   other.unsafeGetTensorImpl()->set_storage_and_dtype(other.storage(), c10::scalarTypeToTypeMeta(type));
-  if (access_of(other) != Access::Tiled) {
-    fail(Fault::UnsupportedFormat, std::string("view(dtype) on spyre from ") + c10::toString(self.scalar_type()) +
-                                       " to " + c10::toString(type) +
-                                       ": the card stores the two differently; go over the CPU: "
-                                       "x.cpu().view(dtype).to('spyre')");
-  }
+  if (access_of(other) != Access::Tiled) refuse_view(self, type, "the card stores the two differently");
   return other;
 }
 
-// Complex numbers have no format: torch would only say that the operator is missing.
-at::Tensor view_as_complex(const at::Tensor& self) {
-  const OperatorAtWork at_work("aten::view_as_complex");
-  dtype_of(c10::toComplexType(self.scalar_type()));
-  return self;
+at::Tensor view_as_real(const at::Tensor& self) {
+  if (c10::isComplexType(self.scalar_type())) tile_parts(self);
+  return at::native::view_as_real(self);
 }
 
 // --- set_ and resize_ ------------------------------------------------------------------------------------------------
@@ -143,8 +156,7 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 
 at::Tensor& set_nothing(at::Tensor& self) {
   const int64_t size[] = {0}, stride[] = {1};
-  at::Storage storage =
-      new_storage(openspyre::intern_default(size, stride, dtype_of(self.scalar_type())), self.device().index());
+  at::Storage storage = new_default_storage(size, stride, self.scalar_type(), self.device().index());
   return set_storage(self, std::move(storage), 0, {0}, {});
 }
 
@@ -161,8 +173,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::opti
   try {
     if (self.storage_offset() == 0 && self.storage().nbytes() == 0) {
       // Nothing to keep: the usual out= case gets the layout of its new shape.
-      const at::Storage fresh = new_storage(
-          openspyre::intern_default(size, self.strides(), dtype_of(self.scalar_type())), self.device().index());
+      const at::Storage fresh = new_default_storage(size, self.strides(), self.scalar_type(), self.device().index());
       c10::StorageImpl* storage = self.storage().unsafeGetStorageImpl();
       storage->set_data_ptr_noswap(fresh.unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, self.device())));
       storage->set_nbytes(needed);
@@ -227,7 +238,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("as_strided", TORCH_FN(as_strided));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("view.dtype", TORCH_FN(Translated<&view_dtype>::call));
-  m.impl("view_as_complex", TORCH_FN(Translated<&view_as_complex>::call));
+  m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  m.impl("view_as_real", TORCH_FN(Translated<&view_as_real>::call));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("unfold", TORCH_FN(at::native::unfold));
   m.impl("set_", TORCH_FN(Translated<&set_nothing>::call));

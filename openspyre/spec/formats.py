@@ -126,7 +126,9 @@ TENSOR_DTYPES: tuple[str, ...] = tuple(name for name, formats in DTYPES.items() 
 _INVALID = DTypeFormats(_F.INVALID, _F.INVALID)
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32"}
 _ALIASES |= {"short": "int16", "char": "int8", "byte": "uint8"}
-_KNOWN_ELSEWHERE = {"float64", "complex64", "complex128"}
+# torch's other dtypes: on the card they are the host's bytes, without a format.
+_KNOWN_ELSEWHERE = {"float64", "complex32", "complex64", "complex128", "uint16", "uint32", "uint64"}
+_KNOWN_ELSEWHERE |= {"float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2"}
 
 
 def dtype_name(dtype: object) -> str:

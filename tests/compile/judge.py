@@ -16,7 +16,9 @@ ROUNDING = {
 }  # half a unit of SEN169's last place; fp32's functions may be two units off
 RUNS = 3
 _SPREAD = 6.0  # three runs of a random error see its size; the tails are a few times as far
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+_WIDE = dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64) | {
+    torch.complex64: torch.complex128
+}
 _CASTS = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
 
 
@@ -45,12 +47,16 @@ class Noise(TorchDispatchMode):
         return returned
 
     def shake(self, value):
-        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel() and _own_places(value):
+        if isinstance(value, torch.Tensor) and _has_roundings(value) and value.numel() and _own_places(value):
             value.mul_(1 + self.step * (2 * torch.rand(value.shape, generator=self.generator, dtype=value.dtype) - 1))
 
 
 def _wide(value):
-    return torch.float64 if value in _FLOATS and isinstance(value, torch.dtype) else value
+    return _WIDE.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+def _has_roundings(value):
+    return value.is_floating_point() or value.is_complex()
 
 
 def _own_places(value):

@@ -46,6 +46,10 @@ def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout | None:
 def get_spyre_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
     """The layout of a tensor on the card; an error for any other tensor."""
     layout = device_tensor_layout(tensor)
+    if layout is None and tensor.device.type == DEVICE_NAME:
+        raise InvalidLayout(
+            f"a tensor of {tensor.dtype} has no layout: the card has no format for it; convert it first"
+        )
     if layout is None:
         raise InvalidLayout(f"a tensor on {tensor.device} has no Spyre layout; move it with .to('spyre')")
     return layout

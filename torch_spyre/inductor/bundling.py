@@ -95,8 +95,11 @@ def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
         for storage in storages:
             touched.setdefault(storage, []).append(node)
         changed |= dict.fromkeys(written, node)
-        for storage in nodes[node].storages:
-            plan.owner.setdefault(storage, node)
+        for tensor in nodes[node].tensors:
+            owner = plan.owner.setdefault(tensor.storage, node)
+            # A launch can read the parts of complex numbers, not the numbers, whose memory they are.
+            if tensor.has_format and not any(t.has_format for t in nodes[owner].tensors if t.storage == tensor.storage):
+                plan.owner[tensor.storage] = node
     return plan
 
 

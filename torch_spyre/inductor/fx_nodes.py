@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from openspyre.spec.formats import DataFormats, get_device_dtype
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import OpOverload, PythonPrinter
 from torch_spyre.inductor.graph import Extent
@@ -141,6 +142,11 @@ class Lying:
     @property
     def is_on_card(self) -> bool:
         return self.device.type == DEVICE_NAME
+
+    @property
+    def has_format(self) -> bool:
+        """Whether the card can compute with it."""
+        return get_device_dtype(self.dtype) is not DataFormats.INVALID
 
     @property
     def is_empty(self) -> bool:

@@ -7,13 +7,10 @@ from typing import Any
 
 import torch
 
-from openspyre.spec.errors import UnsupportedFormat
-from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.sharing import shares_work
-from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import OpOverload, lowerings, make_fallback, post_grad, to_copy
 from torch_spyre.inductor.fragments import bound, lowered
-from torch_spyre.inductor.fx_nodes import Nodes, fake_tensors, is_host_number, is_on_card, origin_of, symbolic_numbers
+from torch_spyre.inductor.fx_nodes import Nodes, is_host_number, is_on_card, origin_of, symbolic_numbers
 from torch_spyre.inductor.fx_reader import ALL_RESULTS, KNOWN_NUMBERS, Reader
 from torch_spyre.inductor.report import GraphReport
 from torch_spyre.inductor.splicing import NotImportable, Unread
@@ -41,6 +38,9 @@ def is_taken(node: Node, nodes: Nodes, report: GraphReport) -> bool:
     if len(nodes.cards(node)) > 1:
         _leave_out(node, report, "its tensors lie on several cards")
         return False
+    if foreign := _foreign_dtypes(node, nodes):
+        _leave_out(node, report, f"the card has no format for {', '.join(foreign)}")
+        return False
     likeness = nodes.likeness(node)
     if likeness in nodes.taken and shares_work():
         return True
@@ -66,13 +66,13 @@ def _reads_card_only(node: Node, nodes: Nodes) -> bool:
     return not node.target._schema.returns and bool(read) and all(tensor.is_on_card for tensor in read)  # type: ignore[union-attr]
 
 
+def _foreign_dtypes(node: Node, nodes: Nodes) -> list[str]:
+    """Dtypes that a node reads or returns and the card cannot compute with."""
+    tensors = [tensor for read in (node, *node.all_input_nodes) for tensor in nodes[read].tensors]
+    return sorted({tensor.dtype for tensor in tensors if tensor.is_on_card and not tensor.has_format})
+
+
 def _leave_out(node: Node, report: GraphReport, reason: str) -> None:
-    for tensor in fake_tensors(node) if node.users else ():
-        if tensor.device.type == DEVICE_NAME and get_device_dtype(tensor.dtype) is DataFormats.INVALID:
-            raise UnsupportedFormat(
-                f"{node.target} makes a tensor of {tensor.dtype} [{'x'.join(map(str, tensor.shape))}] on spyre, "
-                f"which holds no such numbers ({origin_of(node)}); compute this part in float32, or on the CPU after x.cpu()"
-            )
     _leave_to_eager(node)
     report.left_out(str(node.target), reason, origin_of(node))
 

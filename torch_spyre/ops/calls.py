@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role, Scalar
-from openspyre.spec.formats import get_device_dtype
+from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import Row
 from torch_spyre import _torch
@@ -114,6 +114,9 @@ class Call:
             return (
                 ResultPlan(self.place(self.written), self.written.dtype, tuple(outcome.shape), outcome.stride(), None),
             )
+        foreign = [o.dtype for o in self.outcomes if get_device_dtype(o.dtype) is DataFormats.INVALID]
+        if foreign:
+            raise NotImplementedError(f"the card has no format for {foreign[0]}")
         return tuple(ResultPlan(-1, o.dtype, tuple(o.shape), o.stride(), self._layout_of(o)) for o in self.outcomes)
 
     def plan_without_work(self) -> CallPlan | None:

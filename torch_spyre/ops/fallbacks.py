@@ -17,19 +17,20 @@ class FallbackError(SpyreError, NotImplementedError):
     """An operator would have run on the CPU, and TORCH_SPYRE_FALLBACK=error forbids that."""
 
 
-def announce(operator: str, mode: str) -> None:
-    """Called by the dispatcher's fallback: the first time an operator falls back, and every time in error mode."""
-    if mode == "error":
+def announce(what: str, manner: str) -> None:
+    """Called by the C++ half: the first time an operator falls back, every time in error mode, and once per foreign dtype."""
+    if manner == "error":
         raise FallbackError(
-            f"{operator} has no kernel on spyre and TORCH_SPYRE_FALLBACK=error forbids the CPU fallback; "
+            f"{what} has no kernel on spyre and TORCH_SPYRE_FALLBACK=error forbids the CPU fallback; "
             "set it to warn or silent, or move the operands with .cpu()"
         )
-    warnings.warn(
-        f"{operator} is falling back to cpu: its operands are copied to the host and its results back "
+    told = {
+        "warn": f"{what} is falling back to cpu: its operands are copied to the host and its results back "
         "(torch.spyre.fallback_stats() counts it; TORCH_SPYRE_FALLBACK=error makes this an error, =silent hides it)",
-        FallbackWarning,
-        stacklevel=3,  # the user's line: two frames of ours lie between
-    )
+        "dtype": f"the card has no format for {what}: tensors of it are held as the host has them, without a layout, and "
+        "everything computed with them runs on the CPU (x.to(torch.float32) converts; TORCH_SPYRE_FALLBACK=silent hides this)",
+    }
+    warnings.warn(told[manner], FallbackWarning, stacklevel=3)  # the user's line: two frames of ours lie between
 
 
 def fallback_stats() -> dict[str, dict[str, int]]:

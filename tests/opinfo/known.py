@@ -1,0 +1,48 @@
+"""Known differences between the card and torch, each with its class and reason (known_differences.toml)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "open")
+
+
+@dataclass(frozen=True)
+class Known:
+    """Samples of an entry that differ in a known way: the message they differ with must match."""
+
+    entry: str
+    kind: str
+    reason: str
+    message: str = ""
+    dtype: str = "*"
+    mode: str = "*"
+
+    def covers(self, entry: str, dtype: str, mode: str) -> bool:
+        return fnmatch(entry, self.entry) and fnmatch(dtype, self.dtype) and fnmatch(mode, self.mode)
+
+
+def known_differences() -> list[Known]:
+    data = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text())
+    found = [Known(**row) for row in data.get("difference", ())]
+    for known in found:
+        if known.kind not in CLASSES:
+            raise ValueError(f"{known.entry}: {known.kind!r} is no class of difference, {CLASSES} are")
+    return found
+
+
+def unexplained(report: dict[str, Any], mode: str, known: list[Known]) -> tuple[list[Any], list[Known]]:
+    """The differences of an entry that no known one explains, and the known ones that did explain some."""
+    mine = [one for one in known if one.covers(report["entry"], report["dtype"], mode)]
+    rest, used = [], []
+    for difference in report["differences"]:
+        reasons = [one for one in mine if re.search(one.message, difference[2])]
+        used += reasons
+        if not reasons:
+            rest.append(difference)
+    return rest, used

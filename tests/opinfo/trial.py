@@ -1,0 +1,120 @@
+"""One sample on the card, eagerly or compiled, forward and backward, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from entries import Sample
+from judge import ROUNDING, RUNS
+from judgement import Draws, complaint, held, reference
+from oracle import HALVES
+from torch.utils._pytree import tree_flatten
+
+DEVICE = "spyre"
+
+
+class Refused(Exception):
+    """torch on the CPU does not do this call either."""
+
+
+def difference(sample: Sample, dtype: torch.dtype, compiled: bool) -> str | None:
+    """What the card does differently from torch, in one line, or None."""
+    tensors = [held(tensor) for tensor in sample.tensors]
+    run = _with_gradients(sample, "cpu")
+    try:
+        with Draws() as draws:
+            right = reference(run, tensors, 0.0, 0)
+    except Exception as error:
+        raise Refused(str(error)) from error
+    if any(t is not None and t.layout != torch.strided for t in [*tensors, *right]):
+        raise Refused("the card holds strided tensors only")
+    moved = [] if draws.seen else _moved(run, tensors, ROUNDING[dtype in HALVES], right)
+    try:
+        got = _on_card(sample, tensors, compiled)
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    if len(got) != len(right):
+        return f"{len(got)} tensors returned, not {len(right)}"
+    return _compare(got, right, moved, _described(run, tensors), draws.seen)
+
+
+def _compare(got: Any, right: Any, moved: Any, described: Any, drawn: bool) -> str | None:
+    for number, (mine, wanted) in enumerate(zip(got, right, strict=True)):
+        if (mine is None) != (wanted is None):
+            return f"result {number} is {'absent' if mine is None else 'present'}"
+        if mine is None:
+            continue
+        mine, dtype = mine
+        if described and described[number] is not None and dtype != described[number].dtype:
+            return f"result {number} is {dtype}, not {described[number].dtype}"
+        if drawn:
+            if mine.shape != wanted.shape:
+                return f"result {number} has shape {tuple(mine.shape)}, not {tuple(wanted.shape)}"
+            continue
+        own = described[number] if described else None
+        wrong = complaint(mine, dtype, wanted, [run[number] for run in moved], own)
+        if wrong:
+            return f"result {number} {wrong}"
+    return None
+
+
+def _moved(run: Callable[..., Any], tensors: list[torch.Tensor], step: float, right: Any) -> list[Any]:
+    runs = []
+    for seed in range(RUNS):
+        try:
+            moved = reference(run, tensors, step, seed)
+        except Exception:  # a rounding takes the operand out of the function's domain: nothing can be said by it
+            continue
+        if all(
+            (a is None) == (b is None) and (a is None or a.shape == b.shape) for a, b in zip(moved, right, strict=True)
+        ):
+            runs.append(moved)
+    return runs
+
+
+def _described(run: Callable[..., Any], tensors: list[torch.Tensor]) -> Any:
+    """The results as torch has them on the CPU in the call's own dtypes, if it can do that."""
+    try:
+        return run([tensor.clone() for tensor in tensors])
+    except Exception:
+        return None
+
+
+def _on_card(sample: Sample, tensors: list[torch.Tensor], compiled: bool) -> Any:
+    run = _with_gradients(sample, DEVICE, compiled)
+    results = run([tensor.to(DEVICE) for tensor in tensors])
+    return [None if result is None else _fetched(result) for result in results]
+
+
+def _fetched(result: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+    """Values and dtype; 16-bit floats are widened on the card, because float16 on the host cannot hold all of them."""
+    if result.device.type == DEVICE and result.dtype in HALVES:
+        return result.float().cpu(), result.dtype
+    return result.cpu(), result.dtype
+
+
+def _with_gradients(sample: Sample, device: str, compiled: bool = False) -> Callable[[list[torch.Tensor]], Any]:
+    function = sample.function
+    if compiled:
+        torch._dynamo.reset()
+        function = torch.compile(function, dynamic=False)
+
+    def run(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
+        leaves = [t.detach().requires_grad_(n in sample.grown) for n, t in enumerate(tensors)]
+        results = [t for t in tree_flatten(function(leaves, device))[0] if isinstance(t, torch.Tensor)]
+        grown = [leaves[n] for n in sample.grown]
+        ends = [t for t in results if t.requires_grad]
+        if not ends or not grown:
+            return [t.detach() for t in results]
+        gradients = torch.autograd.grad(ends, grown, [_slope(n, t) for n, t in enumerate(ends)], allow_unused=True)
+        return [t.detach() for t in results] + list(gradients)
+
+    return run
+
+
+def _slope(number: int, end: torch.Tensor) -> torch.Tensor:
+    """The gradient that comes in: small numbers that every format holds."""
+    generator = torch.Generator().manual_seed(number)
+    return (torch.randint(-8, 9, end.shape, generator=generator) / 4).to(end.dtype).to(end.device)
