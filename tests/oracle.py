@@ -7,7 +7,7 @@ the last place; integers and truth values must be equal.
 import numpy as np
 import torch
 
-from openspyre.spec.encodings import sen169_encode, sen169_operand
+from openspyre.spec.encodings import sen169_decode, sen169_encode
 
 HALVES = (torch.float16, torch.bfloat16)
 _HAIR = 2.0**-21  # two units of fp32's last place: what a function may be off before it is rounded (N7)
@@ -15,7 +15,7 @@ _ORACLE = 2.0**-52  # float64 rounds, too
 
 
 def held(value):
-    """What the card computes with: float64 for floats (NINF an infinity, N2), everything else unchanged."""
+    """What the card computes with: float64 for floats, everything else unchanged."""
     if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
         return through_card(value.float(), value.dtype).double()
     return value
@@ -25,7 +25,7 @@ def through_card(values, dtype):
     """float32 values as a tensor of this dtype holds them on the card."""
     if dtype not in HALVES:
         return values.float()
-    return torch.from_numpy(sen169_operand(sen169_encode(values.contiguous().numpy())).reshape(values.shape).copy())
+    return torch.from_numpy(sen169_decode(sen169_encode(values.contiguous().numpy())).reshape(values.shape).copy())
 
 
 def fetch(result):
@@ -64,15 +64,11 @@ def _first(got, exact, wrong):
     return f"at {where} of {int(wrong.sum())} wrong: {got[spot].item()!r}, exactly {exact[spot].item()!r}"
 
 
-def _canonical(values):
-    """NaN is stored as 0x7FFF, which reads as +inf on the card (N2)."""
-    return torch.where(values.isnan(), float("inf"), values).contiguous().numpy()
-
-
 def _sen169_place(values):
-    """A number's place among all SEN169 numbers."""
-    codes = sen169_encode(_canonical(values)).astype(np.int64)
-    return torch.from_numpy(np.where(codes & 0x8000, -(codes & 0x7FFF), codes))
+    """A number's place among all SEN169 numbers; NaN stands apart from the infinities."""
+    codes = sen169_encode(values.contiguous().numpy()).astype(np.int64)
+    place = np.where(codes & 0x8000, -(codes & 0x7FFF), codes)
+    return torch.from_numpy(np.where(np.isnan(values.numpy()), 1 << 17, place))
 
 
 def _fp32_place(values):

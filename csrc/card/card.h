@@ -34,7 +34,7 @@ struct Configuration {
 void configure(const Configuration& configuration);  // InvalidArgument if a card is already in use
 const Configuration& configuration();
 
-constexpr uint8_t kPoison = 0xFF;  // a NaN in every floating format, -1 as an integer
+constexpr uint8_t kPoison = 0xFF;  // a NaN in fp32, -infinity in SEN169, -1 as an integer
 
 struct MemoryStatistics {
   // current, peak, and the totals ever allocated and freed

@@ -23,10 +23,10 @@ struct Avx2 {
 
   CONTRACT_INLINE static Watch watch() { return _mm256_setzero_si256(); }
   CONTRACT_INLINE static bool clean(Watch watch) {
-    return _mm256_testz_si256(_mm256_cmpeq_epi16(watch, _mm256_set1_epi16(0x7FFF)), _mm256_set1_epi8(-1));
+    return _mm256_testz_si256(_mm256_cmpgt_epi16(watch, _mm256_set1_epi16(0x7FFD)), _mm256_set1_epi8(-1));
   }
 
-  // 16 codes as the upper and lower halves of 16 fp32 patterns. NINF comes out as a finite number.
+  // 16 codes as the upper and lower halves of 16 fp32 patterns. Infinities and NaN come out as finite numbers.
   // The exponent's offset is added to nonzero magnitudes only: vpsignw gives 0 where its second operand is 0.
   struct Halves {
     __m256i upper, lower, magnitude;
@@ -55,11 +55,11 @@ struct Avx2 {
     store(to + 8, second_lanes(halves));
   }
   CONTRACT_INLINE static Halves split_exactly(__m256i codes) {
-    Halves halves = split(codes);
-    const __m256i infinite = _mm256_cmpeq_epi16(halves.magnitude, _mm256_set1_epi16(0x7FFF));
-    const __m256i sign = _mm256_and_si256(codes, _mm256_set1_epi16(int16_t(0x8000)));
-    halves.upper = _mm256_blendv_epi8(halves.upper, _mm256_or_si256(sign, _mm256_set1_epi16(0x7F80)), infinite);
-    halves.lower = _mm256_andnot_si256(infinite, halves.lower);
+    Halves halves = split(codes);  // infinities and NaN: see load_sen169
+    const __m256i special = _mm256_cmpgt_epi16(halves.magnitude, _mm256_set1_epi16(0x7FFD));
+    const __m256i raised = _mm256_and_si256(special, _mm256_set1_epi16(0x7F80 - 0x1FFF - 0x3000));
+    halves.upper = _mm256_add_epi16(halves.upper, raised);
+    halves.lower = _mm256_slli_epi16(_mm256_sub_epi16(codes, special), 14);
     return halves;
   }
   CONTRACT_INLINE static void widen_exactly(const uint16_t* from, float* to) {
@@ -88,15 +88,18 @@ struct Avx2 {
     to[1] = load(from + 8);
   }
 
-  // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.
+  // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give zero and NaN's code; infinity is one
+  // more.
   CONTRACT_INLINE static __m256i round(F value) {
     const __m256i bits = _mm256_castps_si256(value);
     const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF));
     __m256i code = _mm256_srli_epi32(_mm256_add_epi32(magnitude, _mm256_set1_epi32(0x2000)), 14);
     code = _mm256_sub_epi32(code, _mm256_set1_epi32(96 << 9));
     code = _mm256_max_epi32(code, _mm256_setzero_si256());
-    code = _mm256_min_epi32(code, _mm256_set1_epi32(0x7FFF));
+    code = _mm256_min_epi32(code, _mm256_set1_epi32(0x7FFE));
+    code = _mm256_sub_epi32(code, _mm256_cmpgt_epi32(code, _mm256_set1_epi32(0x7FFD)));
     const __m256i nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7F800000));
+    code = _mm256_add_epi32(code, nan);
     const __m256i sign = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x8000));
     return _mm256_or_si256(code, _mm256_andnot_si256(nan, sign));
   }

@@ -34,9 +34,10 @@ struct Avx512 {
     const __m512i magnitude = _mm512_and_si512(shifted, _mm512_set1_epi32(0x1FFFC000));
     const __m512i sign = _mm512_and_si512(shifted, _mm512_set1_epi32(int(0x80000000)));
     const __mmask16 nonzero = _mm512_test_epi32_mask(magnitude, magnitude);
-    const __mmask16 infinite = _mm512_cmpeq_epi32_mask(magnitude, _mm512_set1_epi32(0x1FFFC000));
+    const __mmask16 special = _mm512_cmpge_epi32_mask(magnitude, _mm512_set1_epi32(0x1FFF8000));
     __m512i bits = _mm512_mask_add_epi32(magnitude, nonzero, magnitude, _mm512_set1_epi32(96 << 23));
-    bits = _mm512_mask_mov_epi32(bits, infinite, _mm512_set1_epi32(0x7F800000));
+    // Infinity's code gives 0x7F800000, NaN's, which is one less, a NaN.
+    bits = _mm512_mask_sub_epi32(bits, special, _mm512_set1_epi32(int(0x7F800000u + 0x1FFFC000u)), magnitude);
     return _mm512_castsi512_ps(_mm512_or_si512(bits, sign));
   }
   CONTRACT_INLINE static F widened(const float* from) { return load(from); }
@@ -55,7 +56,7 @@ struct Avx512 {
     *to = widened(from);
   }
 
-  // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.
+  // As sen169_from_float, but a NaN loses its sign.
   template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, uint16_t* to) {
     for (int i = 0; i < kPanel; i += kLanes) {
@@ -64,10 +65,11 @@ struct Avx512 {
       __m512i code = _mm512_srli_epi32(_mm512_add_epi32(magnitude, _mm512_set1_epi32(0x2000)), 14);
       code = _mm512_sub_epi32(code, _mm512_set1_epi32(96 << 9));
       code = _mm512_max_epi32(code, _mm512_setzero_si512());
-      code = _mm512_min_epi32(code, _mm512_set1_epi32(0x7FFF));
+      const __mmask16 beyond = _mm512_cmpgt_epi32_mask(code, _mm512_set1_epi32(0x7FFD));
+      code = _mm512_mask_mov_epi32(code, beyond, _mm512_set1_epi32(0x7FFF));
       const __mmask16 number = _mm512_cmple_epi32_mask(magnitude, _mm512_set1_epi32(0x7F800000));
       const __m512i sign = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x8000));
-      code = _mm512_mask_or_epi32(code, number, code, sign);
+      code = _mm512_mask_or_epi32(_mm512_set1_epi32(0x7FFE), number, code, sign);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i), _mm512_cvtepi32_epi16(code));
     }
   }

@@ -54,9 +54,10 @@ struct Baseline {
   CONTRACT_INLINE static F widened(const uint16_t* from) {
     const I codes = __builtin_convertvector(load_as<Half>(from), I);
     const I magnitude = (codes & 0x7FFF) << 14;
-    const I infinite = magnitude == (0x7FFF << 14);
+    const I special = magnitude >= (0x7FFE << 14);
     const I finite = (magnitude + (96 << 23)) & (magnitude != 0);
-    return (F)((finite & ~infinite) | (infinite & 0x7F800000) | ((codes & 0x8000) << 16));
+    const I infinite_or_nan = 0x7F800000 + ((0x7FFF << 14) - magnitude);  // NaN's code is one less than infinity's
+    return (F)((finite & ~special) | (special & infinite_or_nan) | ((codes & 0x8000) << 16));
   }
   CONTRACT_INLINE static F widened(const float* from) { return load(from); }
 
@@ -74,18 +75,17 @@ struct Baseline {
     *to = widened(from);
   }
 
-  // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give NINF and zero.
+  // As sen169_from_float, but a NaN loses its sign.
   template <typename From>
   CONTRACT_INLINE static void round_panel(const float* sums, uint16_t* to) {
     for (int i = 0; i < kPanel; i += kLanes) {
       const I bits = (I)load(sums + i);
       const I magnitude = bits & 0x7FFFFFFF;
       const I number = magnitude <= 0x7F800000;
-      // Anything above NINF's pattern must not overflow the rounding below.
-      const I beyond = magnitude > (160 << 23);
+      // From here on all is infinite, and must not overflow the rounding below.
+      const I beyond = magnitude > static_cast<int32_t>((159u << 23) | (509u << 14) | 0x1FFFu);
       const I rounded = (((magnitude & ~beyond) + 0x2000) >> 14) - (96 << 9);
-      const I clamped = (rounded & (rounded > 0)) | (beyond & 0x7FFF);
-      const I code = clamped > 0x7FFF ? I{} + 0x7FFF : clamped;
+      const I code = (rounded & (rounded > 0)) | (beyond & (0x7FFE - number));
       const Half packed = __builtin_convertvector(code | ((bits >> 16) & 0x8000 & number), Half);
       __builtin_memcpy(to + i, &packed, sizeof packed);
     }

@@ -117,7 +117,6 @@ using I16 = Plain<int16_t>;
 using I32 = Plain<int32_t>;
 using U32 = Plain<uint32_t>;
 using I64 = Plain<int64_t>;
-using Dl16 = Sen169<true>;
 
 template <Codec codec>
 struct Of;
@@ -126,40 +125,39 @@ struct Of;
   struct Of<Codec::name> {    \
     using type = __VA_ARGS__; \
   };
-CODEC(Sen169, FloatCodec<Sen169<false>>)
-CODEC(Sen169Seen, FloatCodec<Sen169<true>>)
+CODEC(Sen169, FloatCodec<Sen169>)
 CODEC(Fp32, FloatCodec<Fp32>)
 CODEC(Fp16, FloatCodec<Fp16>)
 CODEC(Bf16, FloatCodec<Bf16>)
 CODEC(Fp8E4M3, FloatCodec<Fp8E4M3>)
 CODEC(Fp8E5M2, FloatCodec<Fp8E5M2>)
 CODEC(Bool8, BoolCodec<I8>)
-CODEC(BoolSen169, BoolCodec<Dl16>)
+CODEC(BoolSen169, BoolCodec<Sen169>)
 CODEC(BoolFp32, BoolCodec<Fp32>)
 CODEC(Bool16, BoolCodec<I16>)
 CODEC(Bool32, BoolCodec<I32>)
 CODEC(UInt8As8, IntegerCodec<uint8_t, Plain<uint8_t>>)
 CODEC(UInt8As16, IntegerCodec<uint8_t, I16>)
 CODEC(UInt8As32, IntegerCodec<uint8_t, I32>)
-CODEC(UInt8AsSen169, IntegerCodec<uint8_t, Dl16>)
+CODEC(UInt8AsSen169, IntegerCodec<uint8_t, Sen169>)
 CODEC(UInt8AsFp32, IntegerCodec<uint8_t, Fp32>)
 CODEC(Int8As8, IntegerCodec<int8_t, I8>)
 CODEC(Int8As16, IntegerCodec<int8_t, I16>)
 CODEC(Int8As32, IntegerCodec<int8_t, I32>)
-CODEC(Int8AsSen169, IntegerCodec<int8_t, Dl16>)
+CODEC(Int8AsSen169, IntegerCodec<int8_t, Sen169>)
 CODEC(Int8AsFp32, IntegerCodec<int8_t, Fp32>)
 CODEC(Int16As16, IntegerCodec<int16_t, I16>)
 CODEC(Int16As32, IntegerCodec<int16_t, I32>)
-CODEC(Int16AsSen169, IntegerCodec<int16_t, Dl16>)
+CODEC(Int16AsSen169, IntegerCodec<int16_t, Sen169>)
 CODEC(Int16AsFp32, IntegerCodec<int16_t, Fp32>)
 CODEC(Int32As32, IntegerCodec<int32_t, I32>)
 CODEC(Int32AsU32, IntegerCodec<int32_t, U32>)
-CODEC(Int32AsSen169, IntegerCodec<int32_t, Dl16>)
+CODEC(Int32AsSen169, IntegerCodec<int32_t, Sen169>)
 CODEC(Int32AsFp32, IntegerCodec<int32_t, Fp32>)
 CODEC(Int64As64, IntegerCodec<int64_t, I64>)
 CODEC(Int64As32, IntegerCodec<int64_t, I32>)
 CODEC(Int64AsU32, IntegerCodec<int64_t, U32>)
-CODEC(Int64AsSen169, IntegerCodec<int64_t, Dl16>)
+CODEC(Int64AsSen169, IntegerCodec<int64_t, Sen169>)
 CODEC(Int64AsFp32, IntegerCodec<int64_t, Fp32>)
 #undef CODEC
 
@@ -201,10 +199,9 @@ size_t copy_bits(const void* source, void* target, size_t n) {
   return n;
 }
 
-// A host's bool must be read as 0 or 1; NINF is the same code inside the card and out.
+// A host's bool must be read as 0 or 1.
 constexpr bool keeps_bits(int source, int target) {
-  const bool both_sen169 = source <= static_cast<int>(Codec::Sen169Seen) && target == static_cast<int>(Codec::Sen169);
-  return both_sen169 || (source == target && source != static_cast<int>(Codec::Bool8));
+  return source == target && source != static_cast<int>(Codec::Bool8);
 }
 
 struct Pair {

@@ -9,8 +9,7 @@ namespace openspyre::convert {
 // How an element's bits are read: a floating format by itself, an integer or bool type together with the format that
 // holds it.
 enum class Codec : uint8_t {
-  Sen169,      // as the card computes with it: NINF is an infinity
-  Sen169Seen,  // as the host sees it: NINF is a NaN; only ever a source
+  Sen169,
   Fp32,
   Fp16,
   Bf16,

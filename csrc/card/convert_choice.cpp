@@ -111,7 +111,7 @@ Conversion to_device(DType host, DeviceElement device) { return conversion(codec
 
 Conversion to_host(DeviceElement device, DType host) {
   const Codec codec = codec_of(device);
-  return conversion(codec == Codec::Sen169 ? Codec::Sen169Seen : codec, codec_of(host));
+  return conversion(codec, codec_of(host));
 }
 
 Conversion between(DeviceElement source, DeviceElement target) {

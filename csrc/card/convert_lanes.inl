@@ -52,9 +52,9 @@ INLINE bool some(S16 lanes) {
 #endif
 }
 
-// `bits` where `inside`, NINF's magnitude where `beyond`, and the sign on top.
-INLINE U16 finish_sen169(U16 code, S16 bits, S16 beyond, S16 inside) {
-  return ((U16)((bits | beyond) & inside) & 0x7FFF) | (code & 0x8000);
+// `bits` where `inside`, infinity's magnitude where `beyond`, one less where `nan`, and the sign on top.
+INLINE U16 finish_sen169(U16 code, S16 bits, S16 beyond, S16 inside, S16 nan) {
+  return ((U16)(((bits | beyond) & inside) + nan) & 0x7FFF) | (code & 0x8000);
 }
 
 template <typename Element>
@@ -67,7 +67,7 @@ struct Same {
 struct Bf16ToSen169 {
   INLINE static U16 lanes(U16 code) {
     const S16 magnitude = (S16)(code & 0x7FFF), scaled = (magnitude - (96 << 7)) << 2;
-    return finish_sen169(code, scaled, magnitude >= (160 << 7), magnitude >= (96 << 7));
+    return finish_sen169(code, scaled, magnitude >= (160 << 7), magnitude >= (96 << 7), magnitude > (255 << 7));
   }
 };
 
@@ -75,9 +75,9 @@ struct Sen169ToBf16 {
   INLINE static U16 lanes(U16 code) {
     const U16 magnitude = code & 0x7FFF, to_even = (magnitude >> 2) & 1;
     const auto rounded = (S16)(((magnitude + 1 + to_even) >> 2) + (96 << 7));
-    const S16 nan = ((S16)magnitude > 0x7FFE) & 0x7FC0;
-    const S16 finite = rounded & ((S16)magnitude > 0) & ((S16)magnitude < 0x7FFF);
-    return (U16)(finite | nan) | (code & 0x8000);
+    const S16 special = (S16)magnitude > 0x7FFD, finite = rounded & ((S16)magnitude > 0) & ~special;
+    const U16 infinite_or_nan = 0x7F40 - (magnitude << 6);  // 0x7F80 for the code of infinity, 0x7FC0 for NaN's
+    return (U16)finite | ((U16)special & infinite_or_nan) | (code & 0x8000);
   }
 };
 
@@ -98,14 +98,15 @@ struct Fp32ToSen169 {
       const auto bits = load<U32>(from + i);
       const U32 magnitude = bits & 0x7FFFFFFF;
       const auto scaled = (S32)((magnitude + 0x2000) >> 14) - (96 << 9);  // ties away from zero
-      const S32 beyond = (S32)magnitude > static_cast<int32_t>((159u << 23) | (510u << 14) | 0x1FFFu);
-      const auto code = (U32)((scaled | beyond) & (scaled >= 0)) & 0x7FFF;
+      const S32 beyond = (S32)magnitude > static_cast<int32_t>((159u << 23) | (509u << 14) | 0x1FFFu);
+      const S32 nan = (S32)magnitude > 0x7F800000;
+      const auto code = (U32)(((scaled | beyond) & (scaled >= 0)) + nan) & 0x7FFF;
       store(to + i, __builtin_convertvector(code | ((bits >> 16) & 0x8000), HalfU16));
     }
   }
 };
 
-struct Sen169ToFp32 {  // as the host sees it
+struct Sen169ToFp32 {
   using Source = uint16_t;
   using Target = uint32_t;
   INLINE static void line(const uint16_t* from, uint32_t* to) {
@@ -113,8 +114,9 @@ struct Sen169ToFp32 {  // as the host sees it
       const auto code = __builtin_convertvector(load<HalfU16>(from + i), U32);
       const U32 magnitude = code & 0x7FFF;
       const U32 nonzero = ((magnitude << 14) + (96u << 23)) & (U32)((S32)magnitude > 0);
-      const auto nan = (U32)((S32)magnitude > 0x7FFE);
-      store(to + i, ((code & 0x8000) << 16) | (nonzero & ~nan) | (nan & 0x7FC00000));
+      const auto special = (U32)((S32)magnitude > 0x7FFD);
+      const U32 infinite_or_nan = 0x7F400000 - (magnitude << 22);  // 0x7F800000 for the code of infinity, else 0x7FC00000
+      store(to + i, ((code & 0x8000) << 16) | (nonzero & ~special) | (special & infinite_or_nan));
     }
   }
 };
@@ -141,14 +143,14 @@ struct Fp16ToSen169 {
   // A subnormal has at most ten significant bits: the leading one moves to bit 9, and nothing is left to round.
   INLINE static U16 special(U16 code) {
     auto shifted = (S16)(code & 0x7FFF);
-    const S16 infinite = shifted >= 0x7C00;
+    const S16 infinite = shifted >= 0x7C00, nan = shifted > 0x7C00;
     S16 exponent = shifted & 0;
     normalise<8>(shifted, exponent);
     normalise<4>(shifted, exponent);
     normalise<2>(shifted, exponent);
     normalise<1>(shifted, exponent);
     const auto bits = (S16)(((U16)(exponent + 15) << 9) + (U16)shifted);  // the leading one makes it 16
-    return finish_sen169(code, bits, infinite, ~(infinite & 0));
+    return finish_sen169(code, bits, infinite, ~(infinite & 0), nan);
   }
 };
 
@@ -174,7 +176,7 @@ struct Sen169ToFp16 {
   // The significand, with its leading one, shifted to fp16's subnormal step of 2^-24 and rounded to nearest even.
   INLINE static U16 special(U16 code) {
     const auto magnitude = (S16)(code & 0x7FFF);
-    const auto infinite = (U16)(magnitude >= 0x5E00), nan = (U16)(magnitude > 0x7FFE);
+    const auto infinite = (U16)(magnitude >= 0x5E00), nan = (U16)((magnitude > 0x7FFD) & (magnitude < 0x7FFF));
     auto rest = (U16)((magnitude & 0x1FF) | 0x200) << 2;  // two bits below, the last of them sticky
     S16 steps = 16 - (magnitude >> 9);                    // to the right
     steps = (steps & (steps < 15)) | (15 & (steps >= 15));

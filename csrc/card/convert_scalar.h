@@ -106,22 +106,18 @@ struct Fp8E5M2 {
   }
 };
 
-// NINF inside the card is an infinity (N2); the host sees a NaN.
-template <bool kHostSees>
 struct Sen169 {
   using Storage = uint16_t;
   static constexpr bool zero(uint16_t code) { return (code & 0x7FFF) == 0; }
-  static double decode(uint16_t code) {
-    if (!kHostSees && (code & 0x7FFF) == 0x7FFF) return with_sign(kInfinity, code & 0x8000);
-    return static_cast<double>(sen169_to_float(code));
-  }
+  static double decode(uint16_t code) { return static_cast<double>(sen169_to_float(code)); }
   static uint16_t encode(double value) {
     const uint64_t bits = std::bit_cast<uint64_t>(value);
     const uint64_t magnitude = bits & ~kDoubleSign;
     const uint64_t sign = (bits >> 48) & 0x8000u;
     constexpr int kDropped = kDoubleFraction - 9;
-    constexpr uint64_t kLargest = (1055ull << kDoubleFraction) | (510ull << kDropped) | ((1ull << (kDropped - 1)) - 1);
-    if (magnitude > kLargest) return static_cast<uint16_t>(sign | 0x7FFFu);
+    constexpr uint64_t kLargest = (1055ull << kDoubleFraction) | (509ull << kDropped) | ((1ull << (kDropped - 1)) - 1);
+    if (std::isnan(value)) return static_cast<uint16_t>(sign | kSen169NaN);
+    if (magnitude > kLargest) return static_cast<uint16_t>(sign | kSen169Infinity);
     const uint64_t rounded = (magnitude + (1ull << (kDropped - 1))) >> kDropped;  // ties away from zero
     constexpr uint64_t kBias = static_cast<uint64_t>(1023 - 31) << 9;
     return static_cast<uint16_t>(rounded < kBias ? sign : sign | (rounded - kBias));

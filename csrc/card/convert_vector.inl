@@ -157,11 +157,11 @@ constexpr Conversion kBoth = {run<Kernel>, grid<Kernel>};
 const VectorTable ISA_TABLE = {
     {
         {Codec::Fp16, Codec::Sen169, kBoth<WithRareCase<Fp16ToSen169>>},
-        {Codec::Sen169Seen, Codec::Fp16, kBoth<WithRareCase<Sen169ToFp16>>},
+        {Codec::Sen169, Codec::Fp16, kBoth<WithRareCase<Sen169ToFp16>>},
         {Codec::Bf16, Codec::Sen169, kBoth<Lanes16<Bf16ToSen169>>},
-        {Codec::Sen169Seen, Codec::Bf16, kBoth<Lanes16<Sen169ToBf16>>},
+        {Codec::Sen169, Codec::Bf16, kBoth<Lanes16<Sen169ToBf16>>},
         {Codec::Fp32, Codec::Sen169, kBoth<Fp32ToSen169>},
-        {Codec::Sen169Seen, Codec::Fp32, kBoth<Sen169ToFp32>},
+        {Codec::Sen169, Codec::Fp32, kBoth<Sen169ToFp32>},
         {Codec::Bool8, Codec::BoolSen169, {each<bool8_to_sen169>, nullptr}},
         {Codec::BoolSen169, Codec::Bool8, {each<bool_sen169_to_8>, nullptr}},
         {Codec::Int64As64, Codec::Int64As32, {int64_to_32, nullptr}},

@@ -64,24 +64,28 @@ DataFormat device_format(DType dtype);  // the default format on the card
 DataFormat host_format(DType dtype);
 
 // --- single elements -------------------------------------------------------------------------------------------------
-// SEN169: 1 sign, 6 exponent (bias 31), 9 fraction bits; no subnormals; 0x7FFF/0xFFFF merge NaN and infinity.
+// SEN169: 1 sign, 6 exponent (bias 31), 9 fraction bits; no subnormals. The code with all bits set is infinity, the one
+// below it, which would be the largest number, is NaN: our choice (N2), the documents merge the two.
+constexpr uint16_t kSen169Infinity = 0x7FFF, kSen169NaN = 0x7FFE;
+
 inline uint16_t sen169_from_float(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  // Largest magnitude that still rounds to 0x7FFE: exponent 159, fraction 510.1111...b.
-  if (magnitude > ((159u << 23) | (510u << 14) | 0x1FFFu)) return static_cast<uint16_t>(sign | 0x7FFFu);
+  if (magnitude > 0x7F800000u) return static_cast<uint16_t>(sign | kSen169NaN);
+  // Largest magnitude that still rounds to 0x7FFD: exponent 159, fraction 509.0111...b.
+  if (magnitude > ((159u << 23) | (509u << 14) | 0x1FFFu)) return static_cast<uint16_t>(sign | kSen169Infinity);
   const uint32_t rounded = (magnitude + 0x2000u) >> 14;  // ties away from zero
   const uint32_t bias = 96u << 9;                        // 127 - 31
   return static_cast<uint16_t>(rounded < bias ? sign : sign | (rounded - bias));
 }
 
-// NINF reads as NaN here (what the host sees); inside the card use sen169_operand.
 inline float sen169_to_float(uint16_t code) {
   const uint32_t sign = static_cast<uint32_t>(code & 0x8000u) << 16;
   const uint32_t magnitude = code & 0x7FFFu;
   if (magnitude == 0) return std::bit_cast<float>(sign);
-  if (magnitude == 0x7FFFu) return std::bit_cast<float>(sign | 0x7FC00000u);
+  if (magnitude == kSen169Infinity) return std::bit_cast<float>(sign | 0x7F800000u);
+  if (magnitude == kSen169NaN) return std::bit_cast<float>(sign | 0x7FC00000u);
   return std::bit_cast<float>(sign | ((magnitude << 14) + (96u << 23)));
 }
 

@@ -24,6 +24,7 @@ LANE bool is_nan(float x) { return x != x; }
 
 constexpr float kInfinity = __builtin_huge_valf();
 constexpr float kNan = __builtin_nanf("");
+constexpr uint32_t kSen169Nan = 0x7FFE;
 
 // Polynomials by Horner's rule, lowest coefficient first.
 template <typename Real>
@@ -38,13 +39,14 @@ LANE Real polynomial(Real x, Real c0, Rest... rest) {
 LANE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 LANE uint32_t larger(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
-// Rounded once, ties away from zero; beyond the range NINF by sign, NaN is +NINF (N1, N2). Below the range the clamp
-// gives code 0, above it 0x7FFF.
+// Rounded once, ties away from zero; beyond the range infinity by sign, a NaN loses its sign (N1, N2). Below the range
+// the clamp gives code 0, above it 0x7FFE, which is NaN's: infinity is one more.
 LANE uint32_t lane_to_sen169(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  const uint32_t clamped = smaller(larger(magnitude + 0x2000u, 96u << 23), (159u << 23) | (511u << 14));
-  const uint32_t sign = as_float(bits) == as_float(bits) ? (bits >> 16) & 0x8000u : 0u;
-  return ((clamped >> 14) - (96u << 9)) | sign;
+  const uint32_t clamped = smaller(larger(magnitude + 0x2000u, 96u << 23), (159u << 23) | (510u << 14));
+  const uint32_t code = (clamped >> 14) - (96u << 9);
+  const uint32_t number = (code + (code > 0x7FFDu ? 1u : 0u)) | ((bits >> 16) & 0x8000u);
+  return magnitude > 0x7F800000u ? kSen169Nan : number;
 }
 
 // N8: truncate, saturate, NaN gives 0.

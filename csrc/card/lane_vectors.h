@@ -24,6 +24,7 @@ using Floats [[gnu::vector_size(kVectorBytes)]] = float;
 using Ints [[gnu::vector_size(kVectorBytes)]] = int32_t;
 using Words [[gnu::vector_size(kVectorBytes)]] = uint32_t;
 using Codes [[gnu::vector_size(kVectorBytes)]] = uint16_t;
+using SignedCodes [[gnu::vector_size(kVectorBytes)]] = int16_t;
 
 template <typename Vector>
 LANE Vector load_vector(const void* source) {
@@ -82,28 +83,29 @@ LANE Floats polynomial(Floats x, float c0, Rest... rest) {
 
 // --- SEN169 (N1, N2) ---
 
-// The grid's largest number is one step below the code of infinity; this factor takes infinity's code over the top of
-// fp32, and nothing below it.
-constexpr float kOverTheTop = 0x1.008p+95f;
+// NaN if either is NaN; which NaN is no property of the program.
+LANE Floats or_nan_of(Floats result, Floats x) { return (Floats)((Ints)result | (Ints)(x != x)); }
 
-// What a store to SEN169 and a load give: ties away from zero, flushed to zero, infinity beyond; a NaN is +infinity.
+// This factor takes the first float32 that rounds to infinity over the top of fp32, and not the one before it.
+constexpr float kOverTheTop = 0x1.00a064p+95f;
+
+// What a store to SEN169 and a load give: ties away from zero, flushed to zero, infinity beyond; a NaN stays one.
 LANE Floats rounded_to_sen169(Floats x) {
-  const Floats number = lesser_or_second(x, all_lanes(0x1p33f));  // a NaN is large
-  const Ints rounded = ((Ints)number + 0x2000) & ~0x3FFF;
-  const Ints kept = (rounded & INT32_MAX) > (96 << 23);
-  const Floats value = (Floats)(rounded & (kept | INT32_MIN));
-  const Floats raised = value * kOverTheTop;
+  const Floats rounded = (Floats)(((Ints)x + 0x2000) & ~0x3FFF);
+  const Ints kept = ((Ints)x & INT32_MAX) > (96 << 23 | 0x1FFF);
+  const Floats raised = x * kOverTheTop;
 #if defined(__AVX2__)
-  return fma(raised, 0x1p-125f, value);  // value again, or infinity
+  const Floats value = fma(raised, 0x1p-125f, rounded);  // rounded again, or infinity, or NaN
 #else
-  return raised * 0x1p-125f + value;
+  const Floats value = raised * 0x1p-125f + rounded;
 #endif
+  return (Floats)((Ints)value & (kept | INT32_MIN));
 }
 
-// The same for 0 <= x <= 1.
+// The same for 0 <= x <= 1, and for NaN.
 LANE Floats fraction_to_sen169(Floats x) {
   const Ints rounded = ((Ints)x + 0x2000) & ~0x3FFF;
-  return (Floats)(rounded & (rounded > (96 << 23)));
+  return or_nan_of((Floats)(rounded & (rounded > (96 << 23))), x);
 }
 
 // Codes widen in pairs of vectors: all of it is 16-bit arithmetic on twice as many lanes, then halves are interleaved.
@@ -134,21 +136,21 @@ LANE FloatsPair interleaved(Codes low, Codes high) {
 }
 #endif
 
-// As the card computes with them: NINF is an infinity.
+// Infinities and NaN move up to fp32's highest exponent; one more makes the low bits of infinity zero, not those of
+// NaN.
 LANE FloatsPair load_sen169(const uint16_t* source) {
   const Codes codes = spread(load_vector<Codes>(source));
-  const Codes magnitude = codes & 0x7FFF;
-  const Codes finite = (magnitude >> 2) + (~(Codes)(magnitude == 0) & (96 << 7));
-  const auto ninf = (Codes)(magnitude == 0x7FFF);
-  const Codes infinity = ninf & 0x7F80;
-  const Codes high = (finite > infinity ? finite : infinity) | (codes & 0x8000);
-  return interleaved((codes << 14) & ~ninf, high);
+  const auto magnitude = (SignedCodes)(codes & 0x7FFF);
+  const auto special = (Codes)(magnitude > 0x7FFD);
+  const auto shifted = (Codes)((SignedCodes)codes >> 2) & 0x9FFF;
+  const Codes raised = ((Codes)(magnitude > 0) & (96 << 7)) + (special & (0x7F80 - 0x1FFF - (96 << 7)));
+  return interleaved((codes - special) << 14, shifted + raised);
 }
 
 #if defined(__AVX512F__)
-LANE Codes saturated(Ints first, Ints second) {  // to 0 .. 0x7FFF, parts of 128 bits side by side
+LANE Codes saturated(Ints first, Ints second) {  // to 0 .. 0x7FFE, parts of 128 bits side by side
   const __m512i codes = _mm512_packus_epi32((__m512i)first, (__m512i)second);
-  return (Codes)_mm512_min_epu16(codes, _mm512_set1_epi16(0x7FFF));
+  return (Codes)_mm512_min_epu16(codes, _mm512_set1_epi16(0x7FFE));
 }
 LANE Codes narrowed(Ints first, Ints second) { return (Codes)_mm512_packs_epi32((__m512i)first, (__m512i)second); }
 LANE Codes gathered(Codes codes) {
@@ -157,22 +159,24 @@ LANE Codes gathered(Codes codes) {
 #elif defined(__AVX2__)
 LANE Codes saturated(Ints first, Ints second) {
   const __m256i codes = _mm256_packus_epi32((__m256i)first, (__m256i)second);
-  return (Codes)_mm256_min_epu16(codes, _mm256_set1_epi16(0x7FFF));
+  return (Codes)_mm256_min_epu16(codes, _mm256_set1_epi16(0x7FFE));
 }
 LANE Codes narrowed(Ints first, Ints second) { return (Codes)_mm256_packs_epi32((__m256i)first, (__m256i)second); }
 LANE Codes gathered(Codes codes) { return spread(codes); }
 #endif
 
-// Rounded once as above. Below the range the code saturates at 0, above it at 0x7FFF.
+// Rounded once as above. Below the range the code saturates at 0, above it at 0x7FFE; infinity is one more, a NaN is
+// not and has no sign.
 LANE void store_sen169(FloatsPair values, uint16_t* target) {
 #if defined(__AVX2__)
-  const Floats first = lesser_or_second(values.first, all_lanes(0x1p33f));
-  const Floats second = lesser_or_second(values.second, all_lanes(0x1p33f));
-  constexpr int32_t kShift = 0x2000 - (96 << 23);
-  const Codes codes =
-      saturated((((Ints)first & INT32_MAX) + kShift) >> 14, (((Ints)second & INT32_MAX) + kShift) >> 14);
-  const Codes signs = narrowed((Ints)first >> 16, (Ints)second >> 16) & 0x8000;
-  store_vector(target, gathered(codes | signs));
+  constexpr int32_t kShift = 0x2000 - (96 << 23), kInfinite = 0x7F800000;
+  const auto first = (Ints)values.first, second = (Ints)values.second;
+  const Ints first_size = first & INT32_MAX, second_size = second & INT32_MAX;
+  const Codes codes = saturated((first_size + kShift) >> 14, (second_size + kShift) >> 14);
+  const auto beyond = (Codes)((SignedCodes)codes > 0x7FFD);
+  const Codes nan = narrowed((Ints)(first_size > kInfinite), (Ints)(second_size > kInfinite));
+  const Codes signs = narrowed(first, second) & ~nan & 0x8000;  // what saturates keeps its sign
+  store_vector(target, gathered((codes - beyond + nan) | signs));
 #else
   for (int i = 0; i < kVectorLanes; ++i) target[i] = static_cast<uint16_t>(lane_to_sen169(as_bits(values.first[i])));
   for (int i = 0; i < kVectorLanes; ++i)

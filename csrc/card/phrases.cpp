@@ -81,16 +81,12 @@ std::vector<ValuePhrase> in_phrases(std::span<const ValueLink> links, const Vect
   return phrases;
 }
 
-LinkBuilder::LinkBuilder(std::vector<int> uses, std::vector<Known> known)
-    : uses_(std::move(uses)), known_(std::move(known)) {
-  known_.resize(uses_.size(), Known::Nothing);
-}
+LinkBuilder::LinkBuilder(std::vector<int> uses) : uses_(std::move(uses)), fraction_(uses_.size()) {}
 
 LinkKind LinkBuilder::kind_of(const ValueInstruction& instruction) const {
   const LinkKind kind = *link_of(instruction.op);
   if (kind == LinkKind::Mul && instruction.reads[0] == instruction.reads[1]) return LinkKind::Square;
-  const bool fraction = known_[instruction.reads[0]] == Known::Fraction;
-  return kind == LinkKind::RoundSen169 && fraction ? LinkKind::RoundFraction : kind;
+  return kind == LinkKind::RoundSen169 && fraction_[instruction.reads[0]] ? LinkKind::RoundFraction : kind;
 }
 
 std::optional<LinkBuilder::Form> LinkBuilder::form_with_held(const ValueInstruction& instruction) const {
@@ -126,8 +122,7 @@ void LinkBuilder::add(const ValueInstruction& instruction) {
   held_in_lanes_ = false;
   link(form->kind, form->other);
   for (int i = 0; i < arity(instruction.op); ++i) --uses_[instruction.reads[static_cast<size_t>(i)]];
-  if (instruction.op == Op::RoundSen169) known_[instruction.target] = std::max(known_[a], Known::Number);
-  if (instruction.op == Op::Sigmoid && known_[a] != Known::Nothing) known_[instruction.target] = Known::Fraction;
+  fraction_[instruction.target] = instruction.op == Op::Sigmoid || (instruction.op == Op::RoundSen169 && fraction_[a]);
 }
 
 void LinkBuilder::fold(LinkKind kind, size_t value, size_t accumulators) {

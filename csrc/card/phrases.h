@@ -20,9 +20,6 @@ struct ValueInstruction {
   size_t target;
 };
 
-// What holds of a value whatever the data: it is no NaN; it is no NaN and from 0 to 1.
-enum class Known : uint8_t { Nothing, Number, Fraction };
-
 struct ValueLink {
   LinkKind kind;
   size_t value;  // whose lanes the link works on, if it does
@@ -43,8 +40,8 @@ std::vector<ValuePhrase> in_phrases(std::span<const ValueLink> links, const Vect
 // Makes links of instructions as they come.
 class LinkBuilder {
  public:
-  // `uses` counts the readers of each value, one more for a result; `known` may be shorter than that.
-  LinkBuilder(std::vector<int> uses, std::vector<Known> known);
+  // `uses` counts the readers of each value, one more for a result.
+  explicit LinkBuilder(std::vector<int> uses);
 
   void add(const ValueInstruction& instruction);  // has_link(its opcode)
   void fold(LinkKind kind, size_t value, size_t accumulators);
@@ -64,7 +61,7 @@ class LinkBuilder {
   LinkKind kind_of(const ValueInstruction& instruction) const;
 
   std::vector<int> uses_;
-  std::vector<Known> known_;
+  std::vector<bool> fraction_;  // values that are from 0 to 1, or NaN, whatever the data
   std::vector<ValueLink> links_;
   std::optional<size_t> held_;
   bool held_in_lanes_ = false;

@@ -63,7 +63,7 @@ struct LaneBlock {
 // --- vector code
 // ------------------------------------------------------------------------------------------------------ Registers hold
 // 32 bits per lane: an fp32 value, or an int32 (integers and, as 0/1, predicates). Register r < inputs.size() is
-// preloaded with input r, converted from its format (16-bit floats, fp8 and bool to fp32 with NINF as +-inf; ints to
+// preloaded with input r, converted from its format (16-bit floats, fp8 and bool to fp32; ints to
 // int32). The last written register(s) named in Step::results are stored, converted to the output's format (rounded
 // once, N1/N3/N8).
 enum class Op : uint8_t {

@@ -54,9 +54,8 @@ class PassBuilder {
   static constexpr size_t kNone = ~size_t{0};
   using Kind = RowPlace::Kind;
 
-  size_t new_value(RowPlace place, Known known = Known::Nothing) {
+  size_t new_value(RowPlace place) {
     places_.push_back(place);
-    known_.push_back(known);
     uses_.push_back(0);
     return uses_.size() - 1;
   }
@@ -65,10 +64,8 @@ class PassBuilder {
     const bool scalar = name >= kRowScalar;
     size_t& value = scalar ? scalars_[name - kRowScalar] : rows_[name];
     if (value != kNone) return value;
-    const bool input = name < step_.inputs.size();
     return value =
-               new_value({scalar ? Kind::Scalar : Kind::Row, scalar ? static_cast<uint8_t>(name - kRowScalar) : name},
-                         input ? known_of(step_.inputs[name]) : Known::Nothing);
+               new_value({scalar ? Kind::Scalar : Kind::Row, scalar ? static_cast<uint8_t>(name - kRowScalar) : name});
   }
 
   bool add_map(const CompiledStage& stage) {
@@ -137,7 +134,7 @@ class PassBuilder {
   }
 
   std::vector<ValueLink> make_links() const {
-    LinkBuilder builder(uses_, known_);
+    LinkBuilder builder(uses_);
     for (const PassStep& step : steps_) {
       if (step.fold)
         builder.fold(*step.fold, step.instruction.reads[0], step.instruction.target);
@@ -187,7 +184,6 @@ class PassBuilder {
   std::array<size_t, kMaxRowScalars> scalars_;
   std::vector<PassStep> steps_;
   std::vector<RowPlace> places_;
-  std::vector<Known> known_;
   std::vector<int> uses_;
   uint8_t temporaries_ = 0;
   PassPhrases made_;

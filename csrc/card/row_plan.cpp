@@ -15,9 +15,7 @@ struct RowTypes {
   std::array<bool, kMaxRowRegisters> row_known{};
   std::array<bool, kMaxRowScalars> scalar_known{};
 
-  std::span<const Operand> inputs;
-
-  explicit RowTypes(const Step& step) : inputs(step.inputs) {
+  explicit RowTypes(const Step& step) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       rows[i] = register_type(step.inputs[i]);
       row_known[i] = true;
@@ -27,7 +25,6 @@ struct RowTypes {
     if (name >= kRowScalar) return name - kRowScalar < kMaxRowScalars && scalar_known[name - kRowScalar];
     return name < kMaxRowRegisters && row_known[name];
   }
-  Known value_of(uint8_t name) const { return name < inputs.size() ? known_of(inputs[name]) : Known::Nothing; }
   RegisterType type(uint8_t name) const { return name >= kRowScalar ? scalars[name - kRowScalar] : rows[name]; }
   void set(const RowStage& stage, RegisterType type) {
     if (stage.kind == RowStage::Kind::Map) {
@@ -43,7 +40,7 @@ struct RowTypes {
 // What a stage's code gets. All of it is kept: row registers are read again by other stages.
 std::vector<CodeInput> stage_inputs(const RowStage& stage, const RowTypes& types) {
   std::vector<CodeInput> inputs;
-  for (const uint8_t row : stage.rows) inputs.push_back({types.type(row), true, types.value_of(row)});
+  for (const uint8_t row : stage.rows) inputs.push_back({types.type(row), true});
   if (stage.kind == RowStage::Kind::Reduce) inputs[0].type = folded_type(stage.combine, inputs[0].type);
   return inputs;
 }

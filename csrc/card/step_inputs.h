@@ -12,12 +12,6 @@
 
 namespace openspyre {
 
-// A NaN in SEN169 is read as an infinity (N2).
-inline Known known_of(const Operand& operand) {
-  const bool in_memory = operand.kind == OperandKind::Vector || operand.kind == OperandKind::Splat;
-  return in_memory && operand.element.format == DataFormat::SEN169_FP16 ? Known::Number : Known::Nothing;
-}
-
 // No core has anything in its scratchpad: all of them can be run as one.
 inline bool all_in_memory(const Step& step) {
   const auto in_memory = [](const Operand& operand) { return operand.space == Space::Memory; };
@@ -34,7 +28,7 @@ class StepInputs {
   StepInputs(const Step& step, Isa isa) : step_(step) {
     for (const Operand& operand : step.inputs) {
       ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
-      registers_.push_back({register_type(operand), is_kept(operand), known_of(operand)});
+      registers_.push_back({register_type(operand), is_kept(operand)});
     }
   }
 

@@ -74,11 +74,8 @@ bool store_result(const ValueCode& code, std::vector<ValueLink>& links) {
 }
 
 // Empty if the result shall be stored and cannot be.
-std::vector<ValueOperation> operations_of(const ValueCode& code, std::span<const CodeInput> inputs,
-                                          const VectorKernels& kernels, bool stores) {
-  std::vector<Known> known;
-  for (const CodeInput& input : inputs) known.push_back(input.known);
-  LinkBuilder builder(code.uses, known);
+std::vector<ValueOperation> operations_of(const ValueCode& code, const VectorKernels& kernels, bool stores) {
+  LinkBuilder builder(code.uses);
   std::vector<ValueOperation> operations;
   const auto add_phrases = [&](std::span<const ValueLink> links) {
     for (ValuePhrase& phrase : in_phrases(links, kernels)) operations.push_back({std::move(phrase)});
@@ -204,8 +201,8 @@ CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, 
   compiled.types = check_code(code, inputs, "code", problems);
   const ValueCode named = name_values(code, inputs.size());
   SlotAssignment slots(named, inputs, code.constants.size()), storing_slots = slots;  // inputs and constants are shared
-  compiled.operations = slots.assign(operations_of(named, inputs, kernels, false), kernels);
-  compiled.storing = storing_slots.assign(operations_of(named, inputs, kernels, true), kernels);
+  compiled.operations = slots.assign(operations_of(named, kernels, false), kernels);
+  compiled.storing = storing_slots.assign(operations_of(named, kernels, true), kernels);
   for (size_t i = 0; i < inputs.size(); ++i) compiled.inputs.push_back(slots.slot(i));
   for (size_t i = 0; i < code.constants.size(); ++i)
     compiled.constants.push_back({slots.slot(inputs.size() + i), code.constants[i].bits});

@@ -20,7 +20,6 @@ constexpr int kMaxSlots = 2 * kMaxRegisters;
 struct CodeInput {
   RegisterType type = RegisterType::Any;
   bool kept = false;  // loaded once and valid for all chunks
-  Known known = Known::Nothing;
 };
 
 // A kernel over all lanes of a chunk, or a phrase.

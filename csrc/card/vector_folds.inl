@@ -47,11 +47,11 @@ void fold_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64
     fold_run<Function, Format, kUnitVectors>(acc + first, x + first, rows, row_stride);
 }
 
-// Where a code, shifted into place, is its own value times 2^-96: not for NINF and the lowest binade.
+// Where a code, shifted into place, is its own value times 2^-96: not for infinity, NaN and the lowest binade.
 constexpr float kSen169Scale = 0x1p96f;
 
 // One unit of SEN169 rows, added at 2^-96 of their value: there a code is its own pattern, shifted. Says no, and leaves
-// acc alone, where that is not so: infinities and the lowest binade. Sums at that scale round as they always do.
+// acc alone, where that is not so: infinities, NaN and the lowest binade. Sums at that scale round as they always do.
 LANE bool add_usual_rows(Lane* acc, const uint16_t* x, int64_t rows, int64_t row_stride) {
   using Codes [[gnu::vector_size(32)]] = uint16_t;
   using Pairs [[gnu::vector_size(32)]] = int32_t;  // of codes, so that lanes widen in place: first and second ones
@@ -82,7 +82,7 @@ LANE bool add_usual_rows(Lane* acc, const uint16_t* x, int64_t rows, int64_t row
       smallest = smallest < before ? smallest : before;
     }
   }
-  const Codes unusual = (Codes)((largest == 0xFFFE) | (smallest < 1023));
+  const Codes unusual = (Codes)((largest > 0xFFFB) | (smallest < 1023));
   uint64_t parts[4];
   __builtin_memcpy(parts, &unusual, sizeof parts);
   if ((parts[0] | parts[1] | parts[2] | parts[3]) != 0) return false;

@@ -66,7 +66,7 @@ INT(EqI, AI == BI)
 INT(NeI, AI != BI)
 INT(IsNan, is_nan(AF))
 INT(IsInf, magnitude(AF) == kInfinity)
-INT(SignBit, AU >> 31)
+INT(SignBit, is_nan(AF) ? 0u : AU >> 31)  // the sign of a NaN is no property of the program
 KERNEL(Select, AU != 0 ? BU : CU)
 INT(AddI, AU + BU)
 INT(SubI, AU - BU)

@@ -8,9 +8,6 @@
 namespace openspyre {
 namespace {
 
-// NaN if either is NaN; which NaN is no property of the program.
-LANE Floats or_nan_of(Floats result, Floats x) { return (Floats)((Ints)result | (Ints)(x != x)); }
-
 #define VECTOR_OP(op_name, LaneType, expression)                                                                \
   struct op_name##Vector {                                                                                      \
     using Lanes = LaneType;                                                                                     \

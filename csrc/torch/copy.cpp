@@ -121,16 +121,6 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
       [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); });
 }
 
-// Inside the card the merged NaN/infinity code acts as an infinity (N2); an operator that falls back must see it so
-// too. A read by the host made it a NaN that kept its sign.
-void restore_infinities(const at::Tensor& host) {
-  const uint16_t infinity = host.scalar_type() == c10::ScalarType::Half ? 0x7C00 : 0x7F80;
-  auto* code = static_cast<uint16_t*>(host.data_ptr());
-  for (int64_t i = 0; i < host.numel(); ++i) {
-    if ((code[i] & 0x7FFF) > infinity) code[i] = static_cast<uint16_t>((code[i] & 0x8000) | infinity);
-  }
-}
-
 void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
   const bool foreign = !is_supported(source.scalar_type()) || !is_supported(target.scalar_type());
   if (foreign && source.scalar_type() != target.scalar_type()) {  // exact from what the card holds
@@ -155,8 +145,6 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
   }
   record.wait_for_writer();
   copy_out(device_view(source), host_view(target));
-  const bool half = target.scalar_type() == c10::ScalarType::Half || target.scalar_type() == c10::ScalarType::BFloat16;
-  if (half && inside_fallback() && target.is_non_overlapping_and_dense()) restore_infinities(target);
 }
 
 void device_to_device(const at::Tensor& source, const at::Tensor& target) {

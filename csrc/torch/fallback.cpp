@@ -112,18 +112,14 @@ bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& 
   return found;
 }
 
-thread_local int fallback_depth = 0;
 // The CPU's operator may get tensors it only writes: what they hold is copied along unread.
 struct FallbackScope {
-  explicit FallbackScope(const std::string& name) : at_work(name.c_str()) { ++fallback_depth; }
-  ~FallbackScope() { --fallback_depth; }
+  explicit FallbackScope(const std::string& name) : at_work(name.c_str()) {}
   const OperatorAtWork at_work;
   const openspyre::sanitize::AllowUninitialisedReads unread;
 };
 
 }  // namespace
-
-bool inside_fallback() { return fallback_depth > 0; }
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();

@@ -15,8 +15,6 @@ namespace torch_spyre {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-bool inside_fallback();  // while operands are fetched for one
-
 enum class FallbackMode { Warn, Error, Silent };
 
 struct FallbackCount {

@@ -1,8 +1,6 @@
 #include "launch.h"
 
 #include <bit>
-#include <cmath>
-#include <limits>
 #include <memory>
 
 namespace torch_spyre {
@@ -73,13 +71,9 @@ uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
     case ScalarPlan::Encoding::Float:
       return std::bit_cast<uint32_t>(
           static_cast<float>(number.toDouble()));  // beyond float32: infinity, as torch has it
-    case ScalarPlan::Encoding::Sen169: {
-      // On the format's grid; infinities stay what they are inside the card (N2).
-      const float wide = static_cast<float>(number.toDouble());
-      const uint16_t code = openspyre::sen169_from_float(wide);
-      if ((code & 0x7FFF) != 0x7FFF) return std::bit_cast<uint32_t>(openspyre::sen169_to_float(code));
-      return std::bit_cast<uint32_t>(wide != wide ? wide : std::copysign(std::numeric_limits<float>::infinity(), wide));
-    }
+    case ScalarPlan::Encoding::Sen169:             // on the format's grid
+      return std::bit_cast<uint32_t>(
+          openspyre::sen169_to_float(openspyre::sen169_from_float(static_cast<float>(number.toDouble()))));
     case ScalarPlan::Encoding::Int: {
       const int64_t whole = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
       if (whole != static_cast<int32_t>(whole)) {  // N8

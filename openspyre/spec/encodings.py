@@ -13,11 +13,12 @@ from openspyre.spec.errors import UnsupportedFormat, ValueOutOfRange
 from openspyre.spec.formats import DataFormats, dtype_name, require_supported
 
 Array = NDArray[Any]
-_NINF = 0x7FFF
+_INFINITY = 0x7FFF
+_NAN = 0x7FFE  # would be the largest number; the documents merge NaN and infinity (N2)
 
 
 def sen169_encode(values: ArrayLike) -> NDArray[np.uint16]:
-    """To SEN169 with one rounding: nearest, ties away from zero; too small is zero, too large and NaN are NINF.
+    """To SEN169 with one rounding: nearest, ties away from zero; too small is zero, too large infinity, with their signs.
 
     float64 is rounded directly; every other type passes exactly through float32 first.
     """
@@ -30,26 +31,22 @@ def sen169_encode(values: ArrayLike) -> NDArray[np.uint16]:
     dropped = fraction - 9
     rounded = (magnitude + np.uint64(1 << (dropped - 1))) >> np.uint64(dropped)
     lowest = np.uint64((bias - 31) << 9)
-    code = np.minimum(np.maximum(rounded, lowest) - lowest, np.uint64(_NINF))
+    code = np.maximum(rounded, lowest) - lowest
+    code = np.where(code >= _NAN, np.uint64(_INFINITY), code)
+    code = np.where(magnitude > np.uint64((2 * bias + 1) << fraction), np.uint64(_NAN), code)
     return np.asarray(sign | code, dtype=np.uint16)
 
 
 def sen169_decode(codes: ArrayLike) -> NDArray[np.float32]:
-    """From SEN169 as the host reads it, exactly; NINF reads as NaN."""
+    """From SEN169, exactly: what the host reads and what the card computes with."""
     code = np.asarray(codes, dtype=np.uint16).astype(np.uint32)
     sign = (code & np.uint32(0x8000)) << np.uint32(16)
-    magnitude = code & np.uint32(_NINF)
+    magnitude = code & np.uint32(0x7FFF)
     bits = (magnitude << np.uint32(14)) + np.uint32(96 << 23)
     bits = np.where(magnitude == 0, np.uint32(0), bits)
-    bits = np.where(magnitude == _NINF, np.uint32(0x7FC00000), bits)
+    bits = np.where(magnitude == _INFINITY, np.uint32(0x7F800000), bits)
+    bits = np.where(magnitude == _NAN, np.uint32(0x7FC00000), bits)
     return np.asarray(sign | bits, dtype=np.uint32).view(np.float32)
-
-
-def sen169_operand(codes: ArrayLike) -> NDArray[np.float32]:
-    """From SEN169 as the card computes with it: NINF acts as infinity of its sign (N2)."""
-    code = np.asarray(codes, dtype=np.uint16)
-    infinity = np.where(code & 0x8000, np.float32(-np.inf), np.float32(np.inf))
-    return np.where(code & _NINF == _NINF, infinity, sen169_decode(code))
 
 
 def bfloat16_encode(values: ArrayLike) -> NDArray[np.uint16]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from openspyre.artifact import read
 from openspyre.artifact.model import Buffer, Bundle, Role, Scalar
-from openspyre.spec.encodings import sen169_encode, sen169_operand
+from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, formats_of
@@ -127,7 +127,7 @@ def scalar_value(scalar: Scalar, text: str) -> int | float:
 
 def _rounded(value: float, dtype: str) -> float:
     if formats_of(dtype).device is DataFormats.SEN169_FP16:
-        return float(sen169_operand(sen169_encode(value)))
+        return float(sen169_decode(sen169_encode(value)))
     return float(np.float32(value))
 
 

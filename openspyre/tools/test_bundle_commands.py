@@ -131,6 +131,14 @@ def test_run_reduces_contracts_and_moves(tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.load(out / "out.npy"), rounded)
 
 
+def test_infinities_and_nan_go_through_a_bundle(tmp_path: Path) -> None:
+    x = np.resize(np.array([np.inf, -np.inf, np.nan, 1.5, -2.0], np.float16), (64, 128))
+    np.save(tmp_path / "x.npy", x)
+    directory = written(samples.transposed(), tmp_path)
+    assert main(["run", str(directory), f"--input=x={tmp_path / 'x.npy'}", "--out", str(tmp_path / "out")]) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "out.npy"), x.T)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

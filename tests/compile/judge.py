@@ -102,14 +102,9 @@ def assert_near(results, function, inputs, sixteen_bits):
         allowed = _SPREAD * torch.maximum(moved.amax(0), typical + torch.zeros_like(right))
         unit = ROUNDING[result.dtype in HALVES]
         allowed = allowed + 2 * unit * right.abs() + 1e-9
-        same = (got.double() == right) | (got.isnan() & right.isnan()) | _both_beyond(got, right, result.dtype)
+        same = (got.double() == right) | (got.isnan() & right.isnan())
         wrong = ~(same | ((got.double() - right).abs() <= allowed))
         assert not wrong.any(), _first(number, got, right, allowed, wrong)
-
-
-def _both_beyond(got, right, dtype):
-    """NaN and the infinities are one code in 16 bits (N2)."""
-    return ~(got.isfinite() | right.isfinite()) if dtype in HALVES else torch.zeros_like(got, dtype=torch.bool)
 
 
 def _first(number, got, right, allowed, wrong):

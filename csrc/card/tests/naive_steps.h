@@ -53,7 +53,6 @@ inline Bits decode(DeviceElement element, const std::byte* at) {
   uint16_t code;
   std::memcpy(&code, at, 2);
   if (element == kBool) return bits((code & 0x7FFF) != 0 ? 1.0f : 0.0f);
-  if ((code & 0x7FFF) == 0x7FFF) return bits(code & 0x8000 ? -INFINITY : INFINITY);
   return bits(sen169_to_float(code));
 }
 
@@ -67,7 +66,7 @@ inline void encode(DeviceElement element, Bits value, bool ints, std::byte* at) 
   } else if (element == kByte) {
     *at = static_cast<std::byte>(value);
   } else {
-    uint16_t code = std::isnan(real(value)) ? 0x7FFF : sen169_from_float(real(value));
+    uint16_t code = std::isnan(real(value)) ? kSen169NaN : sen169_from_float(real(value));
     if (element == kBool) code = (ints ? value != 0 : real(value) != 0) ? 0x3E00 : 0;
     std::memcpy(at, &code, 2);
   }

@@ -156,7 +156,6 @@ inline float read_element(const std::vector<std::byte>& memory, DataFormat forma
   }
   uint16_t code;
   std::memcpy(&code, &memory.at(static_cast<size_t>(offset * 2)), 2);
-  if ((code & 0x7FFF) == 0x7FFF) return code & 0x8000 ? -INFINITY : INFINITY;
   return sen169_to_float(code);
 }
 
@@ -165,7 +164,7 @@ inline void write_element(std::vector<std::byte>& memory, DataFormat format, int
     const uint32_t bits = std::isnan(value) ? 0x7FC00000u : std::bit_cast<uint32_t>(value);
     std::memcpy(&memory.at(static_cast<size_t>(offset * 4)), &bits, 4);
   } else {
-    const uint16_t code = std::isnan(value) ? uint16_t{0x7FFF} : sen169_from_float(value);
+    const uint16_t code = std::isnan(value) ? kSen169NaN : sen169_from_float(value);
     std::memcpy(&memory.at(static_cast<size_t>(offset * 2)), &code, 2);
   }
 }

@@ -187,8 +187,8 @@ TEST(a_step_gives_the_same_core_by_core_and_at_once) {
   CHECK_EQ(check::run_in_child(scenario), 0);
 }
 
-// In the streaming loop, in panels and in the rows of A; one NINF among ordinary numbers must reach exactly its
-// outputs.
+// In the streaming loop, in panels and in the rows of A; one infinity or NaN among ordinary numbers must reach
+// exactly its outputs.
 TEST(a_single_infinity_is_seen_wherever_it_stands) {
   configure_threads(1);
   for (const int64_t m : {1, 4, 9}) {
@@ -204,7 +204,7 @@ TEST(a_single_infinity_is_seen_wherever_it_stands) {
   }
 }
 
-TEST(infinity_times_zero_is_stored_as_7fff_and_overflow_keeps_its_sign) {
+TEST(infinity_times_zero_is_stored_as_nan_and_overflow_keeps_its_sign) {
   configure_threads(1);
   Contraction problem = plain(1, 64, 2);
   const auto set = [&](int operand, int64_t n, int64_t k, float value) {
@@ -220,10 +220,10 @@ TEST(infinity_times_zero_is_stored_as_7fff_and_overflow_keeps_its_sign) {
                   problem.memory[2].data(), isa);
     uint16_t codes[4];
     std::memcpy(codes, problem.memory[2].data(), sizeof codes);
-    CHECK_EQ(codes[0], 0x7FFF);
+    CHECK_EQ(codes[0], kSen169NaN);
     CHECK_EQ(codes[1], 0xFFFF);
-    CHECK_EQ(codes[2], 0x7FFF);
-    CHECK_EQ(codes[3], 0x7FFF);
+    CHECK_EQ(codes[2], kSen169Infinity);
+    CHECK_EQ(codes[3], kSen169NaN);
   }
 }
 

@@ -31,12 +31,13 @@ Target one(Convert convert, Source source) {
   return target;
 }
 
-// value = (-1)^s 2^(E-31) (1+F/512), except the two zeros and the two NINF codes.
+// value = (-1)^s 2^(E-31) (1+F/512), except the zeros, the infinities and the NaNs below them.
 double sen169_value(uint16_t code) {
   const int exponent = (code >> 9) & 63, fraction = code & 511;
   const double sign = code & 0x8000 ? -1 : 1;
   if (exponent == 0 && fraction == 0) return sign * 0.0;
-  if (exponent == 63 && fraction == 511) return NAN;
+  if (exponent == 63 && fraction == 511) return sign * kInf;
+  if (exponent == 63 && fraction == 510) return std::copysign(NAN, sign);
   return sign * std::ldexp(1 + fraction / 512.0, exponent - 31);
 }
 
@@ -53,13 +54,14 @@ double ieee_value(uint32_t code, int exponent_bits, int fraction_bits) {
 uint16_t sen169_nearest(double value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const double magnitude = std::fabs(value);
-  if (std::isnan(value) || std::isinf(value)) return sign | 0x7FFF;
+  if (std::isnan(value)) return sign | 0x7FFE;
+  if (std::isinf(value)) return sign | 0x7FFF;
   if (magnitude == 0) return sign;
   int exponent = std::ilogb(magnitude);
   double units = std::floor(std::ldexp(magnitude, 9 - exponent) + 0.5);  // in [512, 1024]
   if (units == 1024) units = 512, ++exponent;
   if (exponent < -31) return sign;
-  if (exponent > 32 || (exponent == 32 && units >= 1023)) return sign | 0x7FFF;
+  if (exponent > 32 || (exponent == 32 && units >= 1022)) return sign | 0x7FFF;
   return static_cast<uint16_t>(sign | ((exponent + 31) << 9 | (static_cast<int>(units) - 512)));
 }
 
@@ -105,9 +107,13 @@ TEST(golden_vectors_of_the_reference) {
                                                {INFINITY, 0x7FFF},
                                                {1e-30f, 0x0000},
                                                {-INFINITY, 0xFFFF},
-                                               {8573157376.f, 0x7FFE}};
+                                               {8564768768.f, 0x7FFD},
+                                               {8568962560.f, 0x7FFD},  // the last that is nearer to it
+                                               {8568963072.f, 0x7FFF},
+                                               {-8573157376.f, 0xFFFF}};
   for (const auto& [value, code] : golden) CHECK_EQ(one<uint16_t>(encode, value), code);
-  CHECK_EQ(one<uint16_t>(encode, NAN) & 0x7FFF, 0x7FFF);
+  CHECK_EQ(one<uint16_t>(encode, NAN), 0x7FFE);
+  CHECK_EQ(one<uint16_t>(encode, -NAN), 0xFFFE);
 }
 
 TEST(every_sen169_code_decodes_to_its_value_and_back) {
@@ -326,7 +332,8 @@ TEST(floats_become_integers_by_truncation_and_saturation) {
   CHECK_EQ(one<uint32_t>(to_u8, 300.7f), 44u);
   CHECK_EQ(one<uint32_t>(to_u8, -1.5f), 255u);
   CHECK_EQ(one<uint32_t>(to_u8, 1e20f), 255u);                                // INT32_MAX mod 256
-  CHECK_EQ(one<int32_t>(to_host(kFp16, DType::Int32), uint16_t{0x7FFF}), 0);  // the host sees a NaN
+  CHECK_EQ(one<int32_t>(to_host(kFp16, DType::Int32), uint16_t{0x7FFE}), 0);  // a NaN
+  CHECK_EQ(one<int32_t>(to_host(kFp16, DType::Int32), uint16_t{0x7FFF}), INT32_MAX);
 }
 
 TEST(integers_wrap_into_narrower_types) {
@@ -353,9 +360,28 @@ TEST(bool_is_zero_or_one) {
   }
 }
 
-TEST(ninf_is_an_infinity_inside_the_card_and_a_nan_outside) {
-  CHECK_EQ(one<float>(between(kFp16, kFp32), uint16_t{0xFFFF}), -INFINITY);
-  CHECK(std::isnan(one<float>(to_host(kFp16, DType::Float32), uint16_t{0xFFFF})));
+TEST(the_host_reads_every_code_as_the_card_computes_with_it) {
+  for (uint32_t i = 0; i < 0x10000; ++i) {
+    const auto code = static_cast<uint16_t>(i);
+    CHECK_EQ(one<uint32_t>(between(kFp16, kFp32), code), one<uint32_t>(to_host(kFp16, DType::Float32), code));
+  }
+}
+
+TEST(infinities_and_nan_of_every_host_format_stay_apart) {
+  for (DType dtype : {DType::Float16, DType::BFloat16, DType::Float32}) {
+    for (float value : {INFINITY, -INFINITY, NAN, -NAN}) {
+      const DeviceElement wide{DType::Float32, host_format(dtype)};  // the host's own bits, made by a cast
+      uint32_t there = 0, back = 0;
+      CHECK_EQ(to_device(DType::Float32, wide)(&value, &there, 1), 1u);
+      uint16_t code = 0;
+      CHECK_EQ(to_device(dtype, kFp16)(&there, &code, 1), 1u);
+      CHECK_EQ(to_host(kFp16, dtype)(&code, &back, 1), 1u);
+      CHECK_EQ(back, there);
+    }
+  }
+}
+
+TEST(copies_on_the_card_keep_every_code) {
   for (uint32_t code = 0; code < 0x10000; ++code)
     CHECK_EQ(one<uint16_t>(between(kFp16, kBf16), static_cast<uint16_t>(code)), code);
 }

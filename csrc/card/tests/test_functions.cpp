@@ -184,7 +184,7 @@ TEST(every_sen169_input_gives_the_correctly_rounded_sen169_result) {
     for (size_t i = 0; i < codes.size(); ++i) {
       const long double exact = function.exact(std::bit_cast<float>(inputs[i]));
       if (std::isnan(exact)) {
-        wrong += rounded[i] != 0x7FFF;
+        wrong += rounded[i] != kSen169NaN;
         continue;
       }
       const auto expected = [&](long double value) { return sen169_from_float(static_cast<float>(value)); };

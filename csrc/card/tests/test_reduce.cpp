@@ -230,14 +230,16 @@ TEST(sums_of_16_bit_codes_are_exact_in_every_binade) {
     for (uint64_t seed = 0; seed < 24; ++seed) {
       Random random(seed);
       Launch launch(card(0));
-      // Of either sign, from narrow or wide ranges of exponents; now and then one of the lowest binade, or an infinity.
+      // Of either sign, from narrow or wide ranges of exponents; now and then one of the lowest binade, an infinity or
+      // a NaN.
       const int64_t lowest = pick(random, 1, 60), highest = pick(random, lowest, 62);
       std::vector<std::byte> codes(kRows * kLanes * 2);
       for (size_t i = 0; i < codes.size() / 2; ++i) {
         const int64_t exponent = seed % 3 == 1 && pick(random, 0, 999) == 0 ? 0 : pick(random, lowest, highest);
         auto code = static_cast<uint16_t>(pick(random, 0, 1) << 15 | exponent << 9 | pick(random, 0, 511));
         if (pick(random, 0, 9) == 0) code &= 0x8000;
-        if (seed % 3 == 2 && pick(random, 0, 9999) == 0) code |= 0x7FFF;
+        if (seed % 3 == 2 && pick(random, 0, 9999) == 0)
+          code = static_cast<uint16_t>((code & 0x8000) | (pick(random, 0, 1) == 0 ? kSen169Infinity : kSen169NaN));
         std::memcpy(codes.data() + i * 2, &code, 2);
       }
       Step step;

@@ -38,5 +38,5 @@ class Gathered:
 
 
 def on_grid(operand: Operand) -> bool:
-    """Whether what is loaded is a SEN169 value already (contract N1, N2: never NaN)."""
+    """Whether what is loaded is a SEN169 value already (contract N1)."""
     return in_memory(operand) and operand.data_format == "SEN169_FP16"
