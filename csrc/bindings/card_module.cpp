@@ -13,6 +13,7 @@
 #include "formats.h"
 #include "layout.h"
 #include "programs.h"
+#include "python_interrupt.h"
 #include "python_site.h"
 #include "workers.h"
 
@@ -28,6 +29,8 @@ using ReleaseGil = py::call_guard<py::gil_scoped_release>;
 void translate_error(std::exception_ptr pending) {
   try {
     std::rethrow_exception(pending);
+  } catch (const Interrupted& interrupted) {
+    restore_interrupt(interrupted);
   } catch (const Error& error) {
     const py::object catalogue = py::module_::import("openspyre.spec.errors").attr("by_fault");
     const py::object type = catalogue[name(error.kind)];
@@ -114,7 +117,8 @@ template <typename Copy>
 void run_on_stream(const Buffer& buffer, int64_t stream_id, const char* what, Copy copy) {
   py::gil_scoped_release unlocked;
   Stream& stream = buffer.block().card->stream(stream_id);
-  stream.wait(stream.submit(what, copy));
+  const LentWork work(copy);
+  work.wait(stream, stream.submit(what, work.task(), buffer.block().bytes > kLengthyCopyBytes));
 }
 
 void copy_array_in(const py::array& array, const std::string& dtype, const Buffer& buffer, const ShapePtr& shape,
@@ -339,6 +343,7 @@ void bind_copies(py::module_& m) {
 PYBIND11_MODULE(_card, m) {
   py::register_local_exception_translator(&translate_error);
   set_site_source(&python_site);
+  let_python_interrupt();
   bind_process(m);
   bind_card(m);
   bind_streams(m);

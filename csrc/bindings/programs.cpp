@@ -177,11 +177,11 @@ void run(uint64_t id, int card_index, int64_t stream_id, const std::vector<Addre
   Stream& stream = target.stream(stream_id);
   {
     const py::gil_scoped_release unlocked;
-    const Ticket ticket = stream.submit(prepared->program().name.c_str(), [&] {
+    auto work = [prepared, &target, addresses, scalars] {  // the caller may leave before it is done
       const std::vector<int64_t> none(addresses.size());
       prepared->run(target, {addresses, none, none, scalars});
-    });
-    stream.wait(ticket);
+    };
+    stream.wait(stream.submit(prepared->program().name.c_str(), std::move(work), prepared->lengthy()));
   }
   warn_of_notices();
 }

@@ -124,7 +124,7 @@ class Task {
 
   void add_slice(int64_t begin, int64_t end) {
     if (begin == end) std::fill_n(sums_, rows_ * round_up(columns_, kColumnUnit), 0.0f);
-    for (int64_t k = begin; k < end;) {
+    for (int64_t k = begin; k < end && !loops_abandoned();) {
       const int64_t limit = block_end(k, end), depth = std::min(limit - k, blocking_.depth);
       if (blocking_.stream)
         stream_depth(k, depth, k == begin, k + depth < limit);

@@ -36,6 +36,8 @@ void copy_in(const HostView& source, const DeviceView& target);
 void copy_out(const DeviceView& source, const HostView& target);
 void copy_across(const DeviceView& source, const DeviceView& target);  // may overlap only if identical
 
+constexpr size_t kLengthyCopyBytes = 16 << 20;  // a copy of more is lengthy, as Stream::submit asks
+
 // Elements as they lie on the card, bit by bit, between a view and dense memory in the view's order.
 void read_codes(const DeviceView& source, std::byte* dense);
 void write_codes(const std::byte* dense, const DeviceView& target);

@@ -62,6 +62,19 @@ void run_relayout(const Card& card, const Step& step, const LaunchArguments& lau
               resolve(card, step.views[1], step.outputs[0], launch));
 }
 
+// Elements, or sixteen products of a contraction: a host does some hundred millions of them in a second. A matter of
+// milliseconds, then, is brief.
+constexpr double kLengthyWork = 8 << 20;
+
+double work_of(const Step& step) {
+  double work = static_cast<double>(step.lane.lanes);
+  for (const Loop& loop : step.loops) work *= static_cast<double>(loop.extent);
+  if (step.kind == StepKind::Contract) work *= static_cast<double>(step.k_lanes) / 16;
+  if (step.kind == StepKind::Relayout)
+    for (const int64_t extent : step.views[1].size) work *= static_cast<double>(extent);
+  return work;
+}
+
 class Engine final : public PreparedProgram {
  public:
   Engine(Program program, Isa isa) : program_(std::move(program)) {
@@ -69,10 +82,12 @@ class Engine final : public PreparedProgram {
     for (const Step& step : program_.steps) {
       steps_.push_back(prepare_step(step, isa));
       scratchpad_reach_ = std::max(scratchpad_reach_, scratchpad_reach(step));
+      work_ += work_of(step);
     }
   }
 
   const Program& program() const override { return program_; }
+  bool lengthy() const override { return work_ > kLengthyWork; }
 
   void run(Card& card, const LaunchArguments& launch) const override {
     check_launch(launch);
@@ -82,7 +97,7 @@ class Engine final : public PreparedProgram {
     if (scratchpad_reach_ > 0)
       scratchpads = card.scratchpads().claim(program_.cores(), static_cast<uint64_t>(scratchpad_reach_));
     const bool unkind = card.settled_shadow() != nullptr;
-    for (size_t i = 0; i < steps_.size(); ++i) {
+    for (size_t i = 0; i < steps_.size() && !loops_abandoned(); ++i) {
       std::optional<sanitize::CheckedStep> checked;
       if (unkind) checked.emplace(card, program_, i, launch);
       run_step(card, i, launch);
@@ -136,6 +151,7 @@ class Engine final : public PreparedProgram {
   const Program program_;
   std::vector<PreparedStepPtr> steps_;
   int64_t scratchpad_reach_ = 0;  // of any core, in bytes
+  double work_ = 0;
 };
 
 }  // namespace

@@ -13,10 +13,15 @@ namespace openspyre {
 
 class StreamQueue;
 
+struct TaskTraits {
+  bool always = false;   // runs even behind a failed task
+  bool lengthy = false;  // the host does not help with it
+};
+
 struct Entry {
   std::string name;
-  Task work;            // empty: wait for `awaited` to complete `awaited_ticket`
-  bool always = false;  // runs even behind a failed task
+  Task work;  // empty: wait for `awaited` to complete `awaited_ticket`
+  TaskTraits traits;
   StreamQueue* awaited = nullptr;
   uint64_t awaited_ticket = 0;
 };

@@ -50,8 +50,8 @@ void Event::record(Stream& stream) {
     return;
   }
   auto stamp = std::make_shared<Stamp>(0);
-  const Ticket ticket =
-      queue.executors.submit(queue, "event", [stamp] { stamp->store(now_ns(), std::memory_order_release); }, true);
+  const Ticket ticket = queue.executors.submit(
+      queue, "event", [stamp] { stamp->store(now_ns(), std::memory_order_release); }, {.always = true});
   state_->point = {&queue, ticket, std::move(stamp)};
 }
 

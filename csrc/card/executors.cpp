@@ -61,14 +61,14 @@ Entry& Executors::append(StreamQueue& stream) {
   return entry;
 }
 
-Ticket Executors::submit(StreamQueue& stream, const char* name, Task work, bool always) {
+Ticket Executors::submit(StreamQueue& stream, const char* name, Task work, TaskTraits traits) {
   if (counting_down_.load(std::memory_order_relaxed)) [[unlikely]]
     count_down();
   std::lock_guard lock(mutex_);
   Entry& entry = append(stream);
   entry.name.assign(name);
   entry.work = std::move(work);
-  entry.always = always;
+  entry.traits = traits;
   entry.awaited = nullptr;
   if (stream.state == StreamQueue::State::Idle) make_ready(stream);
   return stream.progress.submitted.load(std::memory_order_relaxed);
@@ -136,7 +136,7 @@ void Executors::run_thread() {
   --wake_tokens_;
   while (!stopping_) {
     if (StreamQueue* stream = take_next()) {
-      run_stream(*stream, lock, kNever);
+      run_stream(*stream, lock);
       continue;
     }
     ++spinning_;
@@ -157,29 +157,33 @@ bool Executors::give_way(const StreamQueue& stream, int tasks_run) const {
   return tasks_run >= kTurnTasks && ready_[stream.pool()].load(std::memory_order_relaxed);
 }
 
-void Executors::run_stream(StreamQueue& stream, Lock& lock, Ticket until) {
-  for (int tasks_run = 0;; ++tasks_run) {
-    if (stream.queue.empty() || stopping_) {
-      stream.state = StreamQueue::State::Idle;
-      return;
-    }
-    const bool helped_enough = stream.progress.completed.load(std::memory_order_relaxed) >= until;
-    if (helped_enough || (tasks_run > 0 && give_way(stream, tasks_run))) return make_ready(stream);
-    const Entry& front = stream.queue.front();
-    if (!front.awaited) {
-      run_front(stream, lock);
-    } else if (front.awaited->progress.completed.load(std::memory_order_acquire) >= front.awaited_ticket) {
-      finish_front(stream, lock);
-    } else {
-      return block_front(stream, lock);
-    }
+// One task of a stream that this thread has taken; false if there was none to run and the stream is no longer taken.
+bool Executors::run_next(StreamQueue& stream, Lock& lock) {
+  if (stream.queue.empty() || stopping_) {
+    stream.state = StreamQueue::State::Idle;
+    return false;
   }
+  const Entry& front = stream.queue.front();
+  if (!front.awaited) {
+    run_front(stream, lock);
+  } else if (front.awaited->progress.completed.load(std::memory_order_acquire) >= front.awaited_ticket) {
+    finish_front(stream, lock);
+  } else {
+    block_front(stream, lock);
+    return false;
+  }
+  return true;
+}
+
+void Executors::run_stream(StreamQueue& stream, Lock& lock) {
+  for (int tasks_run = 1; run_next(stream, lock); ++tasks_run)
+    if (!stream.queue.empty() && give_way(stream, tasks_run)) return make_ready(stream);
 }
 
 void Executors::run_front(StreamQueue& stream, Lock& lock) {
   Entry& front = stream.queue.front();
   const Ticket ticket = stream.progress.completed.load(std::memory_order_relaxed) + 1;
-  const bool skip = !front.always && (stream.failure || ticket <= stream.skip_through);
+  const bool skip = !front.traits.always && (stream.failure || ticket <= stream.skip_through);
   const uint64_t life = life_;
   Task work = std::move(front.work);
   std::string name;
@@ -197,8 +201,8 @@ void Executors::run_front(StreamQueue& stream, Lock& lock) {
     error->message = name + " failed on spyre:" + std::to_string(card_.index()) + " stream " +
                      std::to_string(stream.id()) + ": " + error->message;
   lock.lock();
-  if (--busy_ == 0 && stopping_) stopped_.notify_all();
   stream.front_in_execution = false;
+  if ((--busy_ == 0 && stopping_) || lost_) stopped_.notify_all();
   stream.queue.front().name.swap(name);  // the slot keeps its capacity
   if (error && !stream.failure && life == life_)
     stream.failure = Failure{error->kind, std::move(error->message), ++failures_};

@@ -22,11 +22,12 @@ class Executors {
   StreamQueue& stream(int64_t id) { return *streams_[static_cast<size_t>(id)]; }
   const Progress& progress(int64_t id) const { return streams_[static_cast<size_t>(id)]->progress; }
 
-  Ticket submit(StreamQueue& stream, const char* name, Task work, bool always);
+  Ticket submit(StreamQueue& stream, const char* name, Task work, TaskTraits traits);
   Ticket submit_await(StreamQueue& stream, StreamQueue& awaited, Ticket ticket);
   void wait(StreamQueue& stream, Ticket ticket);
-  void wait_all();                   // reports the error that happened first; others stay for the next wait
-  void wait_all_quietly() noexcept;  // ends early if the card is lost; reports nothing
+  void finish(StreamQueue& stream, Ticket ticket) noexcept;  // not to be interrupted; reports nothing
+  void wait_all();          // reports the error that happened first; others stay for the next wait
+  void wait_all_quietly();  // ends early if the card is lost; reports nothing
 
   void lose(const std::string& why);
   void lose_after(uint64_t tasks, const std::string& why);
@@ -41,7 +42,9 @@ class Executors {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  using Clock = std::chrono::steady_clock;
   static constexpr auto kSpin = std::chrono::microseconds(40);
+  static constexpr auto kLook = std::chrono::milliseconds(20);  // between looks for an interrupt
 
   // All called with the lock held; those that take it may release it for a while.
   Entry& append(StreamQueue& stream);
@@ -53,7 +56,10 @@ class Executors {
   }
   void wake_thread();
   void run_thread();
-  void run_stream(StreamQueue& stream, Lock& lock, Ticket until);
+  void run_stream(StreamQueue& stream, Lock& lock);
+  void help(StreamQueue& stream, Lock& lock, Ticket until);
+  bool can_help(StreamQueue& stream) const;
+  bool run_next(StreamQueue& stream, Lock& lock);
   void run_front(StreamQueue& stream, Lock& lock);
   void finish_front(StreamQueue& stream, Lock& lock);
   void block_front(StreamQueue& stream, Lock& lock);
@@ -62,7 +68,8 @@ class Executors {
   std::vector<StreamWaiter> drop_queue(StreamQueue& stream, std::vector<Task>& dropped);
   std::vector<StreamWaiter> publish(StreamQueue& stream);
   bool give_way(const StreamQueue& stream, int tasks_run) const;
-  void wait_until(StreamQueue& stream, Ticket ticket, Lock& lock);
+  enum class Patience : uint8_t { Endless, Interruptible };
+  void wait_until(StreamQueue& stream, Ticket ticket, Lock& lock, Patience patience = Patience::Interruptible);
   [[noreturn]] void throw_failure(StreamQueue& stream);
   [[noreturn]] void throw_lost() const;
   void count_down();  // without the lock

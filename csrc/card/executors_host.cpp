@@ -6,6 +6,8 @@
 #include "executors.h"
 #include "floating_point.h"
 #include "futex.h"
+#include "interrupt.h"
+#include "workers.h"
 
 namespace openspyre {
 namespace {
@@ -14,24 +16,50 @@ constexpr auto kShutdownPatience = std::chrono::seconds(5);
 
 }  // namespace
 
-void Executors::wait_until(StreamQueue& stream, Ticket ticket, Lock& lock) {
+// Lengthy tasks are left to the executors, if there are any: the host must be able to leave.
+bool Executors::can_help(StreamQueue& stream) const {
+  return stream.state == StreamQueue::State::Ready && (threads_ == 0 || !stream.queue.front().traits.lengthy);
+}
+
+// Runs a stream that nobody is at, without a thread switch, until it has come to a ticket or the host shall look up.
+void Executors::help(StreamQueue& stream, Lock& lock, Ticket until) {
+  const auto enough = Clock::now() + kLook;
+  const FloatingPointScope card_state;
+  take(stream);
+  for (int tasks_run = 1; run_next(stream, lock); ++tasks_run) {
+    if (stream.queue.empty()) continue;
+    const bool there = stream.progress.completed.load(std::memory_order_relaxed) >= until;
+    const bool lengthy = stream.queue.front().traits.lengthy && threads_ > 0;
+    if (there || lengthy || give_way(stream, tasks_run) || Clock::now() > enough) return make_ready(stream);
+  }
+}
+
+void Executors::wait_until(StreamQueue& stream, Ticket ticket, Lock& lock, Patience patience) {
   const auto completed = [&] { return stream.progress.completed.load(std::memory_order_acquire) >= ticket; };
   const auto over = [&] { return completed() || lost_.load(std::memory_order_relaxed); };
+  auto next_look = Clock::time_point::min();
   while (!stopping_) {
     if (lost_) throw_lost();
     if (completed()) return;
-    if (stream.state == StreamQueue::State::Ready) {  // nobody is at it: do it here, without a thread switch
-      take(stream);
-      FloatingPointScope card_state;
-      run_stream(stream, lock, ticket);
+    if (next_look == Clock::time_point::min()) {
+      next_look = Clock::now() + kLook;
+    } else if (patience == Patience::Interruptible && Clock::now() >= next_look) {
+      next_look = Clock::now() + kLook;
+      lock.unlock();
+      throw_if_interrupted();
+      lock.lock();
+      continue;
+    }
+    if (can_help(stream)) {
+      help(stream, lock, ticket);
       continue;
     }
     lock.unlock();
     spin_until(over, kSpin);
     lock.lock();
-    if (over() || stopping_ || stream.state == StreamQueue::State::Ready) continue;
+    if (over() || stopping_ || can_help(stream)) continue;
     stream.wake_host_at = std::min(stream.wake_host_at, ticket);
-    done_.wait(lock);
+    done_.wait_for(lock, kLook);
   }
 }
 
@@ -46,6 +74,15 @@ void Executors::wait(StreamQueue& stream, Ticket ticket) {
   Lock lock(mutex_);
   wait_until(stream, ticket, lock);
   if (stream.failure) throw_failure(stream);
+}
+
+void Executors::finish(StreamQueue& stream, Ticket ticket) noexcept {
+  Lock lock(mutex_);
+  try {
+    wait_until(stream, ticket, lock, Patience::Endless);
+  } catch (const Error&) {  // the card is lost: what was queued is gone, what runs ends
+    stopped_.wait(lock, [&] { return !stream.front_in_execution; });
+  }
 }
 
 void Executors::wait_all() {
@@ -64,7 +101,7 @@ void Executors::wait_all() {
   if (first) throw_failure(*first);
 }
 
-void Executors::wait_all_quietly() noexcept {
+void Executors::wait_all_quietly() {
   Lock lock(mutex_);
   for (auto& stream : streams_) {
     if (lost_) return;
@@ -159,6 +196,7 @@ void Executors::shut_down() {
   const auto deadline = std::chrono::system_clock::now() + kShutdownPatience;
   Lock lock(mutex_);
   stopping_ = true;
+  abandon_loops();
   work_.notify_all();
   done_.notify_all();
   if (!inside_task()) stopped_.wait_until(lock, deadline, [this] { return busy_ == 0; });

@@ -271,6 +271,7 @@ class PreparedProgram {
  public:
   virtual ~PreparedProgram() = default;
   virtual const Program& program() const = 0;
+  virtual bool lengthy() const = 0;  // takes more than some milliseconds: as Stream::submit asks
   // Runs in the calling thread and the worker pool; call it from a stream's task.
   virtual void run(Card& card, const LaunchArguments& arguments) const = 0;
 };

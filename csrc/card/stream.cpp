@@ -18,11 +18,11 @@ Task with_site(Task work) {
 
 }  // namespace
 
-Ticket StreamQueue::submit(const char* name, Task work) {
+Ticket StreamQueue::submit(const char* name, Task work, bool lengthy) {
   refuse_after_fork();
   if (!work) fail(Fault::InvalidArgument, std::string("cannot submit '") + name + "': it is an empty task");
   if (configuration().sanitize) work = with_site(std::move(work));
-  return executors.submit(*this, name, std::move(work), false);
+  return executors.submit(*this, name, std::move(work), {.lengthy = lengthy});
 }
 
 Ticket StreamQueue::submitted() const {
@@ -39,5 +39,7 @@ void StreamQueue::wait(Ticket ticket) {
   refuse_after_fork();
   executors.wait(*this, ticket);
 }
+
+void StreamQueue::finish(Ticket ticket) noexcept { executors.finish(*this, ticket); }
 
 }  // namespace openspyre

@@ -30,7 +30,8 @@ class Stream {
 
   // Appends work. `name` (copied) names it in errors. Throws CardLost at once if the card is lost.
   // Cheap: no heap allocation for small closures, no system call while an executor is awake.
-  virtual Ticket submit(const char* name, Task work) = 0;
+  // `lengthy` work is left to the executors, so that a wait for it can be interrupted.
+  virtual Ticket submit(const char* name, Task work, bool lengthy = false) = 0;
   virtual Ticket submitted() const = 0;  // ticket of the newest task
   virtual Ticket completed() const = 0;  // every ticket up to this one has ended
   bool query() const { return completed() >= submitted(); }
@@ -38,8 +39,9 @@ class Stream {
   // Waits for a ticket (synchronize: for all submitted so far); the caller may help to execute. If a task of this
   // stream has failed since the last report, throws that first error, prefixed with the task's name, and the stream is
   // clean again. Tasks queued behind a failed one are skipped until the error has been reported; events among them
-  // still complete.
+  // still complete. Throws Interrupted (interrupt.h) if the host wants to leave: the queue goes on.
   virtual void wait(Ticket ticket) = 0;
+  virtual void finish(Ticket ticket) noexcept = 0;  // the same, to the end, and reports nothing
   void synchronize() { wait(submitted()); }
 };
 

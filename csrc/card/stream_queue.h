@@ -35,10 +35,11 @@ class StreamQueue final : public Stream {
   int64_t id() const override { return id_; }
   int priority() const override { return high_priority() ? -1 : 0; }
   Card& card() const override { return card_; }
-  Ticket submit(const char* name, Task work) override;
+  Ticket submit(const char* name, Task work, bool lengthy) override;
   Ticket submitted() const override;
   Ticket completed() const override;
   void wait(Ticket ticket) override;
+  void finish(Ticket ticket) noexcept override;
 
   bool high_priority() const { return id_ > kStreamsPerPool; }
   size_t pool() const { return high_priority() ? 0 : 1; }

@@ -22,6 +22,7 @@ constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr size_t kJobs = 16;  // callers served at once; one more runs its loop alone
 
 thread_local bool inside_parallel_for = false;
+std::atomic<bool> abandoned{false};
 
 struct InsideScope {
   InsideScope() { inside_parallel_for = true; }
@@ -52,7 +53,7 @@ struct alignas(64) Job {
     const size_t end = count.load(std::memory_order_relaxed);
     for (size_t start; (start = next.fetch_add(step, std::memory_order_relaxed)) < end;) {
       try {
-        for (size_t i = start; i < std::min(end, start + step); ++i) body(context, i);
+        for (size_t i = start; i < std::min(end, start + step) && !loops_abandoned(); ++i) body(context, i);
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
         next.store(end, std::memory_order_relaxed);
@@ -152,6 +153,9 @@ class Pool {
 
 }  // namespace
 
+void abandon_loops() { abandoned.store(true); }
+bool loops_abandoned() { return abandoned.load(std::memory_order_relaxed); }
+
 int worker_threads() {
   if (threads_gone.load(std::memory_order_relaxed)) return 1;
   if (Pool::started.load()) return Pool::instance().workers() + 1;
@@ -166,7 +170,7 @@ void parallel_for(size_t count, void (*body)(void* context, size_t i), void* con
   Pool* pool = alone ? nullptr : &Pool::instance();
   Job* job = pool && pool->workers() > 0 ? pool->take_job() : nullptr;
   if (!job) {
-    for (size_t i = 0; i < count; ++i) body(context, i);
+    for (size_t i = 0; i < count && !loops_abandoned(); ++i) body(context, i);
     return;
   }
   InsideScope inside;

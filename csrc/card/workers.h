@@ -17,6 +17,10 @@ void parallel_for(size_t count, Body&& body) {
       count, [](void* context, size_t i) { (*static_cast<std::remove_reference_t<Body>*>(context))(i); }, &body);
 }
 
+// The process ends: what is left of running loops, and of programs, is not worth waiting for.
+void abandon_loops();
+bool loops_abandoned();
+
 int worker_threads();  // threads that take part in a parallel_for, the caller included
 
 }  // namespace openspyre

@@ -14,6 +14,7 @@
 #include "generator.h"
 #include "graph_launch.h"
 #include "python_half.h"
+#include "python_interrupt.h"
 #include "python_site.h"
 #include "views.h"
 
@@ -39,6 +40,14 @@ void rethrow(const openspyre::Error& error) {
   py::gil_scoped_acquire gil;
   call_python(python().raise, openspyre::name(error.kind), error.what());
   throw;  // the Python half always raises
+}
+
+void rethrow(const openspyre::Interrupted& interrupted) {
+  py::gil_scoped_acquire gil;
+  openspyre::restore_interrupt(interrupted);
+  python_error python;
+  python.persist();
+  throw python;
 }
 
 void deliver_notices() {
@@ -112,6 +121,7 @@ py::dict fallback_statistics() {
 
 PYBIND11_MODULE(_torch, m) {
   openspyre::set_site_source(&openspyre::python_site);
+  openspyre::let_python_interrupt();
   m.def("connect", [](py::object configure, py::object raise, py::object announce, py::object compile,
                       py::object specialise) {
     python() = {std::move(configure), std::move(raise), std::move(announce), std::move(compile), std::move(specialise)};

@@ -97,11 +97,18 @@ bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
 // --- elements
 // ---------------------------------------------------------------------------------------------------------
 
-void run(const char* name, BufferRecord& target, bool wait, openspyre::Task work) {
+void submit_copy(const char* name, BufferRecord& target, openspyre::Task work) {
   openspyre::Stream& stream = current_stream(static_cast<c10::DeviceIndex>(target.card->index()));
-  const openspyre::Ticket ticket = stream.submit(name, std::move(work));
+  target.written_by(stream, stream.submit(name, std::move(work), target.host_bytes > openspyre::kLengthyCopyBytes));
+}
+
+// The source is lent: once the caller has left, its owner may change it.
+void copy_and_wait(const char* name, BufferRecord& target, openspyre::Task copy) {
+  openspyre::Stream& stream = current_stream(static_cast<c10::DeviceIndex>(target.card->index()));
+  const openspyre::LentWork work(std::move(copy));
+  const openspyre::Ticket ticket = stream.submit(name, work.task(), target.host_bytes > openspyre::kLengthyCopyBytes);
   target.written_by(stream, ticket);
-  if (wait) stream.wait(ticket);
+  work.wait(stream, ticket);
 }
 
 void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocking) {
@@ -117,8 +124,8 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
   if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
   const HeldBuffers held = hold_buffers();
   if (in_host_format(access_of(target))) return write_bytes(source, target);
-  run("copy host to device", record_of(target), !non_blocking,
-      [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); });
+  auto copy = [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); };
+  (non_blocking ? submit_copy : copy_and_wait)("copy host to device", record_of(target), std::move(copy));
 }
 
 void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
@@ -160,8 +167,8 @@ void device_to_device(const at::Tensor& source, const at::Tensor& target) {
   }
   const bool same_card = source.device() == target.device();
   if (!same_card) record_of(source).wait_for_writer();
-  run("copy device to device", record_of(target), /*wait=*/!same_card,
-      [from = device_view(source), to = device_view(target)] { copy_across(from, to); });
+  auto copy = [from = device_view(source), to = device_view(target)] { copy_across(from, to); };
+  (same_card ? submit_copy : copy_and_wait)("copy device to device", record_of(target), std::move(copy));
 }
 
 bool is_marked(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }

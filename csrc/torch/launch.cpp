@@ -106,7 +106,8 @@ void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Re
     pool.reset(work.card->allocate(plan.pool_bytes, stream.id()));
     work.add(pool->address);
   }
-  const openspyre::Ticket ticket = stream.submit(name, std::move(work));
+  const bool lengthy = work.loaded->program->lengthy();
+  const openspyre::Ticket ticket = stream.submit(name, std::move(work), lengthy);
   for (const at::Tensor& result : results) record_of(result).written_by(stream, ticket);
   launches.fetch_add(1, std::memory_order_relaxed);
   deliver_notices();

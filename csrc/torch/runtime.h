@@ -10,6 +10,7 @@
 
 #include "card.h"
 #include "formats.h"
+#include "interrupt.h"
 
 namespace torch_spyre {
 
@@ -59,6 +60,7 @@ void deliver_notices();
 
 // Errors of the card become the catalogue's Python classes, out-of-memory torch's own OutOfMemoryError.
 [[noreturn]] void rethrow(const openspyre::Error& error);
+[[noreturn]] void rethrow(const openspyre::Interrupted& interrupted);  // as the signal's handler raised it
 
 template <typename Body>
 decltype(auto) translated(Body&& body) {
@@ -66,6 +68,8 @@ decltype(auto) translated(Body&& body) {
     return std::forward<Body>(body)();
   } catch (const openspyre::Error& error) {
     rethrow(error);
+  } catch (const openspyre::Interrupted& interrupted) {
+    rethrow(interrupted);
   }
 }
 

@@ -210,3 +210,19 @@ TEST(an_unkind_card_hands_out_poison_through_the_public_interface) {
            }),
            0);
 }
+
+TEST(a_process_ends_although_a_step_would_take_hours) {
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_EQ(check::run_in_child([] {
+             small_cards();
+             Stream& stream = card(0).stream(0);
+             std::atomic<bool> begun{false};
+             const auto loop = [&] { parallel_for(1'000'000, [&](size_t) { begun = true, sleep_ms(20); }); };
+             stream.submit("hours", loop, true);
+             stream.submit("more", loop, true);
+             while (!begun) sleep_ms(1);
+             std::exit(0);
+           }),
+           0);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+}
