@@ -51,9 +51,10 @@ c10::DeviceIndex index_of(const BufferRecord& record) { return static_cast<c10::
 template <typename Work>
 void run_on_stream(const char* name, BufferRecord& target, Work work) {
   openspyre::Stream& stream = current_stream(index_of(target));
-  const openspyre::Ticket ticket = stream.submit(name, std::move(work));
+  const openspyre::LentWork lent(std::move(work));  // the buffers may be gone when the wait was interrupted
+  const openspyre::Ticket ticket = stream.submit(name, lent.task());
   target.written_by(stream, ticket);
-  stream.wait(ticket);
+  lent.wait(stream, ticket);
 }
 
 at::Tensor over(c10::Storage storage, at::IntArrayRef size, at::IntArrayRef stride, c10::ScalarType type) {
