@@ -35,6 +35,8 @@ def convolution_backward(
             of_x = torch.convolution(
                 gradient, weight, None, stride, padding, dilation, False, [0] * len(stride), groups
             )
+            # What output_padding added past the last window may be room for another one.
+            of_x = of_x[tuple(slice(extent) for extent in x.shape)]
         else:
             of_x = _spread_convolution(gradient, weight, *geometry, tuple(x.shape[2:]))
     if output_mask[1]:

@@ -22,7 +22,7 @@ def max_pool(
     """Values, and their places in the (flattened, unpadded) image; of equals, the first."""
     kernel, padding, dilation = _pair(kernel), _pair(padding), _pair(dilation)
     stride = _pair(stride) if len(stride) else kernel
-    windows = _windows(image, kernel, stride, padding, dilation, ceil_mode, float("-inf"))
+    windows = _windows(image, kernel, stride, padding, dilation, ceil_mode, _below_all(image.dtype))
     values, places = windows.flatten(-2).max(-1)
     rows, columns = (
         along * stride[axis] - padding[axis]
@@ -32,7 +32,7 @@ def max_pool(
     )
     rows = rows + places // kernel[1] * dilation[0]
     columns = columns + places % kernel[1] * dilation[1]
-    return values, rows * image.shape[-1] + columns
+    return _strided_like(image, values), _strided_like(image, rows * image.shape[-1] + columns)
 
 
 def average_pool(
@@ -50,7 +50,7 @@ def average_pool(
     geometry = kernel, stride, padding, (1, 1), ceil_mode
     sums = _windows(image, *geometry, 0.0).sum((-2, -1), dtype=torch.float32)
     if divisor_override is not None:
-        return (sums / divisor_override).to(image.dtype)
+        return _strided_like(image, (sums / divisor_override).to(image.dtype))
     counted = torch.ones(image.shape[-2:], device=image.device)
     if count_include_pad:  # what ceil_mode adds beyond the padding does not count, though
         counted = F.pad(counted, (padding[1], padding[1], padding[0], padding[0]), value=1.0)
@@ -58,7 +58,7 @@ def average_pool(
         counts = _windows(counted, *geometry, 0.0, tuple(sums.shape[-2:])).sum((-2, -1))
     else:
         counts = _windows(counted, *geometry, 0.0).sum((-2, -1))
-    return (sums / counts).to(image.dtype)
+    return _strided_like(image, (sums / counts).to(image.dtype))
 
 
 def _windows(
@@ -84,6 +84,19 @@ def _windows(
     *outer, by_row, by_column = padded.stride()
     strides = (*outer, stride[0] * by_row, stride[1] * by_column, dilation[0] * by_row, dilation[1] * by_column)
     return padded.as_strided((*padded.shape[:-2], *places, *kernel), strides)
+
+
+def _below_all(dtype: torch.dtype) -> float:
+    """What padding holds; int64 lives as int32."""
+    if dtype.is_floating_point:
+        return float("-inf")
+    return torch.iinfo(torch.int32 if dtype is torch.int64 else dtype).min
+
+
+def _strided_like(image: Tensor, pooled: Tensor) -> Tensor:
+    last = torch.channels_last
+    is_last = image.dim() == 4 and image.is_contiguous(memory_format=last) and not image.is_contiguous()
+    return pooled.contiguous(memory_format=last) if is_last else pooled
 
 
 def _places(extent: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
