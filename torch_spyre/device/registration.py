@@ -12,7 +12,7 @@ from torch_spyre.constants import DEVICE_NAME
 
 def register() -> None:
     """Name the device, hang up `torch.spyre`, and install the seams."""
-    from torch_spyre.device import api
+    from torch_spyre.device import api, replacements
     from torch_spyre.inductor import artifacts
 
     _take_our_logs()
@@ -25,7 +25,7 @@ def register() -> None:
     torch.Tensor.device_tensor_layout = api.device_tensor_layout
     torch.accelerator.manual_seed = api.manual_seed
     torch.accelerator.manual_seed_all = api.manual_seed_all
-    torch_seams.install()
+    replacements.install()
     artifacts.register()
 
 

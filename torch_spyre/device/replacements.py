@@ -1,0 +1,212 @@
+"""What we put in place of torch's own functions when the device is registered; why, says the table in `torch_seams.py`."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import itertools
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.torch_seams import NotShareable, has_torch_function, resolve, wrap
+
+
+def install() -> None:
+    """Put every wrapper in place."""
+    import torch.utils.dlpack
+
+    wrap(torch.nn.Module, "_apply", _place_weights)
+    wrap(resolve("torch._tensor_str"), "_tensor_str", _print_from_host)
+    wrap(torch.Tensor, "share_memory_", _refuse_sharing)
+    wrap(torch.UntypedStorage, "_write_file", _write_from_host)
+    wrap(torch.UntypedStorage, "_set_from_file", _read_to_host)
+    for owner, name in (
+        (torch.Tensor, "__dlpack__"),
+        (torch.Tensor, "__dlpack_device__"),
+        (torch.utils.dlpack, "to_dlpack"),
+        (torch, "to_dlpack"),
+    ):
+        wrap(owner, name, _refuse_dlpack)
+    _teach_device_layout()
+    after_import("torch._inductor.compile_fx", lambda: _wrap_compiler(sys.modules["torch._inductor.compile_fx"]))
+
+
+def after_import(name: str, act: Callable[[], None]) -> None:
+    """Call `act` when a module has been imported: now, or whenever that will be."""
+    if name in sys.modules:
+        act()
+    else:
+        sys.meta_path.insert(0, _AfterImport(name, act))
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Leaves finding to the others, and acts after the loader."""
+
+    def __init__(self, name: str, act: Callable[[], None]) -> None:
+        self.name, self.act = name, act
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                load(module)
+                self.act()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _wrap_compiler(module: Any) -> None:
+    _wrap_decompositions(module)
+    _wrap_compile_fx(module)
+
+
+def _wrap_decompositions(module: Any) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def select_decomp_table() -> Any:
+            if torch.spyre.is_initialized():
+                from torch_spyre.inductor import backend
+
+                backend.register()
+            return original()
+
+        return select_decomp_table
+
+    # Inductor's caches pickle the function by name, so it must be found where it says it is from.
+    decomposition = sys.modules["torch._inductor.decomposition"]
+    wrap(decomposition, "select_decomp_table", make)
+    module.select_decomp_table = decomposition.select_decomp_table
+
+
+def _wrap_compile_fx(module: Any) -> None:
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(model_, torch.fx.GraphModule) and any(map(_makes_tensor_on_card, model_.graph.nodes)):
+                from torch_spyre.inductor import backend
+
+                backend.register()
+            return original(model_, *args, **kwargs)
+
+        return compile_fx
+
+    wrap(module, "compile_fx", make)
+
+
+def _makes_tensor_on_card(node: torch.fx.Node) -> bool:
+    made = node.meta.get("example_value", node.meta.get("val"))
+    return isinstance(made, torch.Tensor) and made.device.type == DEVICE_NAME
+
+
+def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:
+    moving = threading.local()
+
+    def is_on_card(module: torch.nn.Module) -> bool:
+        return any(parameter.device.type == DEVICE_NAME for parameter in itertools.islice(module.parameters(), 1))
+
+    def _apply(
+        self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
+    ) -> torch.nn.Module:
+        if getattr(moving, "on", False) or is_on_card(self):  # children follow the module moved
+            return original(self, fn, recurse)
+        moving.on = True
+        try:
+            moved = original(self, fn, recurse)
+        finally:
+            moving.on = False
+        if is_on_card(self):
+            from torch_spyre.device.weights import place_linear_weights
+
+            place_linear_weights(moved)
+        return moved
+
+    return _apply
+
+
+def _teach_device_layout() -> None:
+    """They take device_layout= and stay the objects they were, which torch compares by identity."""
+    from torch_spyre import _torch
+
+    def to(self: torch.Tensor, *args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
+        from torch_spyre.device.layouts import to_with_layout
+
+        if has_torch_function(self):
+            kwargs["device_layout"] = device_layout
+            return torch.overrides.handle_torch_function(torch.Tensor.to, (self,), self, *args, **kwargs)
+        return to_with_layout(self, device_layout, *args, **kwargs)
+
+    def new_empty(self: torch.Tensor, *args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
+        from torch_spyre.device import layouts
+
+        if has_torch_function(self):
+            kwargs["device_layout"] = device_layout
+            return torch.overrides.handle_torch_function(torch.Tensor.new_empty, (self,), self, *args, **kwargs)
+        return layouts.new_empty(self, *args, device_layout=device_layout, **kwargs)
+
+    def empty(*args: Any, device_layout: Any, **kwargs: Any) -> torch.Tensor:
+        from torch_spyre.device import layouts
+
+        if torch.overrides.has_torch_function(()):  # a mode, as `with torch.device(...)`
+            kwargs["device_layout"] = device_layout
+            return torch.overrides.handle_torch_function(torch.empty, (), *args, **kwargs)
+        return layouts.empty(*args, device_layout=device_layout, **kwargs)
+
+    _torch.take_device_layout(torch.Tensor.to, to)
+    _torch.take_device_layout(torch.Tensor.new_empty, new_empty)
+    _torch.take_device_layout(torch.empty, empty)
+
+
+def _print_from_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _tensor_str(self: torch.Tensor, indent: int) -> str:
+        return original(self.detach().cpu() if self.device.type == DEVICE_NAME else self, indent)
+
+    return _tensor_str
+
+
+def _refuse_sharing(original: Callable[..., Any]) -> Callable[..., Any]:
+    def share_memory_(self: torch.Tensor) -> torch.Tensor:
+        if self.device.type == DEVICE_NAME:
+            raise NotShareable(
+                f"a tensor on {self.device} cannot be moved to shared memory: a card belongs to one process; "
+                "share x.cpu() and move it to spyre in the other process"
+            )
+        return original(self)
+
+    return share_memory_
+
+
+def _write_from_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _write_file(self: torch.UntypedStorage, *args: Any) -> Any:
+        return original(self.cpu() if self.device.type == DEVICE_NAME else self, *args)
+
+    return _write_file
+
+
+def _read_to_host(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _set_from_file(self: torch.UntypedStorage, *args: Any) -> Any:
+        if self.device.type != DEVICE_NAME:
+            return original(self, *args)
+        return self.copy_(original(torch.UntypedStorage(self.nbytes()), *args), False)
+
+    return _set_from_file
+
+
+def _refuse_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
+    def export(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self, torch.Tensor) and self.device.type == DEVICE_NAME:
+            raise NotShareable(
+                f"a tensor on {self.device} cannot be exported by DLPack: its memory is tiled and not addressable by the host; "
+                "export x.cpu() instead"
+            )
+        return original(self, *args, **kwargs)
+
+    return export
