@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -65,9 +67,8 @@ VectorCode code_of(const py::handle& model) {
     if (found == opcodes().end()) fail(Fault::InvalidArgument, "the vector unit has no primitive '" + opcode + "'");
     const auto sources = field<std::vector<uint8_t>>(item, "sources");
     Instruction instruction{found->second, field<uint8_t>(item, "target")};
-    if (!sources.empty()) instruction.a = sources[0];
-    if (sources.size() > 1) instruction.b = sources[1];
-    if (sources.size() > 2) instruction.c = sources[2];
+    uint8_t* places[] = {&instruction.a, &instruction.b, &instruction.c, &instruction.d, &instruction.e};
+    for (size_t i = 0; i < std::min(sources.size(), std::size(places)); ++i) *places[i] = sources[i];
     code.instructions.push_back(instruction);
   }
   code.results = field<std::vector<uint8_t>>(model, "results");

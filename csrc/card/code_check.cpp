@@ -44,7 +44,7 @@ class TypeCheck {
     const char* letter = signature(instruction.op);
     RegisterType shared = RegisterType::Any;
     for (size_t i = 0; *letter != '>'; ++letter, ++i) {
-      const uint8_t source = std::array{instruction.a, instruction.b, instruction.c}[i];
+      const uint8_t source = instruction.sources()[i];
       const RegisterType have = get(source, named), want = *letter == '*' ? shared : type_of(*letter);
       if (!compatible(have, want))
         complain(named + " needs " + name(want) + " in r" + std::to_string(source) + ", found " + name(have));

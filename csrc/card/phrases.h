@@ -16,7 +16,7 @@ namespace openspyre {
 // An instruction on values: every write to a register makes a new one. Reads beyond the opcode's own repeat the first.
 struct ValueInstruction {
   Op op;
-  std::array<size_t, 3> reads;
+  std::array<size_t, kMaxSources> reads;
   size_t target;
 };
 

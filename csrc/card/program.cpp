@@ -82,12 +82,15 @@ constexpr OpRow kOps[] = {
     {Op::Not, "not", "i>i"},
     {Op::Shl, "shl", "ii>i"},
     {Op::Shr, "shr", "ii>i"},
+    {Op::MulHigh, "mul_high", "ii>i"},
     {Op::FloatToInt, "float_to_int", "f>i"},
     {Op::IntToFloat, "int_to_float", "i>f"},
     {Op::FloatToBool, "float_to_bool", "f>i"},
     {Op::IntToBool, "int_to_bool", "i>i"},
     {Op::BoolToFloat, "bool_to_float", "i>f"},
     {Op::RoundSen169, "round_sen169", "f>f"},
+    {Op::Philox, "philox", "iiiii>i"},
+    {Op::Normal, "normal", "i>f"},
     {Op::Copy, "copy", "*>*"},
 };
 

@@ -3,6 +3,7 @@
 // openspyre/program/model.py, from which programs are built.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -139,6 +140,7 @@ enum class Op : uint8_t {
   Not,
   Shl,
   Shr,
+  MulHigh,  // the upper 32 bits of the unsigned product
   // conversions
   FloatToInt,   // N8: truncate, saturate, NaN -> 0
   IntToFloat,   // nearest even
@@ -146,6 +148,10 @@ enum class Op : uint8_t {
   IntToBool,
   BoolToFloat,  // 0/1 -> 0.0f/1.0f
   RoundSen169,  // to the SEN169 grid and back: rounding inside a fused chain
+  // random numbers: number `offset + place` of a seed's (place, seed low, high, offset low, high), all unsigned;
+  // a word as a number of the normal distribution
+  Philox,
+  Normal,
   Copy,
 };
 constexpr int kOpCount = static_cast<int>(Op::Copy) + 1;
@@ -153,11 +159,14 @@ const char* name(Op op);  // "add", "fma", ...
 int arity(Op op);
 // Register types of operands and result, e.g. "ff>f", "i**>*": f fp32, i int32, * any (all alike).
 const char* signature(Op op);
+constexpr size_t kMaxSources = 5;
 
 struct Instruction {
   Op op;
   uint8_t target;
-  uint8_t a = 0, b = 0, c = 0;
+  uint8_t a = 0, b = 0, c = 0, d = 0, e = 0;
+
+  std::array<uint8_t, kMaxSources> sources() const { return {a, b, c, d, e}; }
 };
 constexpr int kMaxRegisters = 32;
 

@@ -80,7 +80,7 @@ class PassBuilder {
         continue;
       }
       if (!has_link(instruction.op)) return false;
-      const std::array sources{instruction.a, instruction.b, instruction.c};
+      const auto sources = instruction.sources();
       PassStep step{{instruction.op, {}, 0}, std::nullopt};
       step.instruction.reads.fill(registers[instruction.a]);
       for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j) {

@@ -32,9 +32,9 @@ FollowedCode::FollowedCode(const VectorCode& code, std::span<const Operand> inpu
   for (size_t i = 0; i < inputs.size(); ++i) from[i] = 1u << i;
   bool wraps = false;
   for (const Instruction& instruction : code.instructions) {
-    const uint8_t read[] = {instruction.a, instruction.b, instruction.c};
+    const auto read = instruction.sources();
     uint32_t sources = 0;
-    for (int i = 0; i < arity(instruction.op); ++i) sources |= from[read[i]];
+    for (int i = 0; i < arity(instruction.op); ++i) sources |= from[read[static_cast<size_t>(i)]];
     from[instruction.target] = sources;
     selects_ |= instruction.op == Op::Select;
     wraps |= can_wrap(instruction.op);
@@ -82,8 +82,8 @@ void FollowedCode::follow(const Instruction& instruction, std::vector<LaneTaint>
     }
     result.any = result.any || b.any || c.any;
   } else {
-    const LaneTaint* read[] = {&a, &b, &c};
-    for (int i = 0; i < arity(instruction.op); ++i) result.join(*read[i], lanes_);
+    for (size_t i = 0; i < static_cast<size_t>(arity(instruction.op)); ++i)
+      result.join(taints[instruction.sources()[i]], lanes_);
   }
   taints[instruction.target] = result;
 }
@@ -120,9 +120,14 @@ void FollowedCode::replay(std::span<const std::byte* const> bases, const int64_t
     follow(instruction, taints_);
     follow(instruction, wraps_);
     wraps_[instruction.target].join(fresh, lanes_);
-    kernels.map[static_cast<size_t>(instruction.op)](registers_[instruction.target].lane,
-                                                     registers_[instruction.a].lane, registers_[instruction.b].lane,
-                                                     registers_[instruction.c].lane, lanes_);
+    if (instruction.op == Op::MulHigh) wraps_[instruction.target].clear(lanes_);  // its operands are words, not numbers
+    std::array<Lane*, kMaxSources> read;
+    for (size_t i = 0; i < kMaxSources; ++i) read[i] = registers_[instruction.sources()[i]].lane;
+    Lane* target = registers_[instruction.target].lane;
+    if (instruction.op == Op::Philox)
+      kernels.draw(target, read[0], read.data() + 1, lanes_);
+    else
+      kernels.map[static_cast<size_t>(instruction.op)](target, read[0], read[1], read[2], lanes_);
   }
 }
 

@@ -6,8 +6,6 @@
 namespace openspyre {
 namespace {
 
-std::array<uint8_t, 3> sources(const Instruction& instruction) { return {instruction.a, instruction.b, instruction.c}; }
-
 class SlotAllocation {
  public:
   SlotAllocation() { used_.fill(false); }
@@ -44,7 +42,7 @@ ValueCode name_values(const VectorCode& code, size_t inputs) {
     ValueInstruction made{instruction.op, {}, 0};
     made.reads.fill(current[instruction.a]);
     for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j) {
-      made.reads[j] = current[sources(instruction)[j]];
+      made.reads[j] = current[instruction.sources()[j]];
       ++named.uses[made.reads[j]];
     }
     made.target = define(instruction.target);
@@ -140,7 +138,8 @@ class SlotAssignment {
     if (made.phrase == nullptr) {
       const auto& [op, reads, target] = operation.single;
       made.kernel = kernels.map[static_cast<size_t>(op)];
-      made.a = slots_[reads[0]], made.b = slots_[reads[1]], made.c = slots_[reads[2]];
+      if (op == Op::Philox) made.draw = kernels.draw;
+      for (size_t i = 0; i < reads.size(); ++i) made.sources[i] = slots_[reads[i]];
       for (auto read = reads.begin(); read != reads.end(); ++read)
         if (std::find(reads.begin(), read, *read) == read) release_after_last_use(*read);
       made.target = take(target);
@@ -186,8 +185,12 @@ BoundLinks bound_links(std::span<const uint8_t> links, const Slots& slots) {
 
 void execute(std::span<const Operation> operations, const Slots& slots, int64_t lanes) {
   for (const Operation& step : operations) {
-    if (step.phrase == nullptr)
-      step.kernel(slots[step.target], slots[step.a], slots[step.b], slots[step.c], lanes);
+    const auto source = [&](size_t i) { return slots[step.sources[i]]; };
+    if (step.kernel != nullptr)
+      step.kernel(slots[step.target], source(0), source(1), source(2), lanes);
+    else if (step.draw != nullptr)
+      step.draw(slots[step.target], source(0),
+                std::array<const Lane*, 4>{source(1), source(2), source(3), source(4)}.data(), lanes);
     else
       step.phrase(bound_links(step.links, slots).data(), lanes, lanes);
   }

@@ -25,7 +25,9 @@ struct CodeInput {
 // A kernel over all lanes of a chunk, or a phrase.
 struct Operation {
   MapKernel kernel = nullptr;
-  uint8_t target = 0, a = 0, b = 0, c = 0;  // slots
+  DrawKernel draw = nullptr;  // Philox
+  uint8_t target = 0;         // slots
+  std::array<uint8_t, kMaxSources> sources{};
   PhraseKernel phrase = nullptr;
   std::vector<uint8_t> links;  // their slots
 };

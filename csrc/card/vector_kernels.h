@@ -17,6 +17,8 @@ using Lane = uint32_t;  // the 32 bits of a register's lane
 // `target` may be one of the sources, never a shifted one; n is a multiple of kLaneUnit.
 constexpr int64_t kLaneUnit = 32;
 using MapKernel = void (*)(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
+// Words of a seed's stream: `words` are the lanes of seed low, high, offset low, high.
+using DrawKernel = void (*)(Lane* target, const Lane* place, const Lane* const* words, int64_t n);
 using LoadKernel = void (*)(const void* source, Lane* target, int64_t n);
 using StoreKernel = void (*)(const Lane* source, void* target, int64_t n);
 // Folds: an associative opcode applied again and again.
@@ -90,7 +92,8 @@ enum class LinkKind : uint8_t {
 constexpr int kLinkCount = static_cast<int>(LinkKind::FoldMin) + 1;
 
 struct VectorKernels {
-  std::array<MapKernel, kOpCount> map;
+  std::array<MapKernel, kOpCount> map;  // none for Philox, which has more operands
+  DrawKernel draw;
   Phrase (*find_phrase)(std::span<const LinkKind> links);  // the longest that they begin with
   std::array<LoadKernel, kHotFormatCount> load;
   std::array<StoreKernel, kHotFormatCount> store;

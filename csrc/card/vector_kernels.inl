@@ -4,6 +4,7 @@
 
 #include "functions_exp.h"
 #include "functions_log.h"
+#include "functions_random.h"
 #include "functions_trig.h"
 #include "functions_wide.h"
 #include "lane_math.h"
@@ -85,6 +86,7 @@ INT(Xor, AU ^ BU)
 INT(Not, ~AU)
 INT(Shl, BU > 31 ? 0u : AU << (BU & 31))
 INT(Shr, AI >> (BU > 31 ? 31 : BU))
+INT(MulHigh, (uint64_t{AU} * BU) >> 32)
 INT(FloatToInt, float_to_int(AF))
 FLOAT(IntToFloat, static_cast<float>(AI))
 INT(FloatToBool, AF != 0.0f)
@@ -106,6 +108,7 @@ FLOAT(Acos, acos_lane(AF))
 FLOAT(Atan, atan_lane(AF))
 FLOAT(Atan2, atan2_lane(AF, BF))
 FLOAT(Pow, pow_lane(AF, BF))
+FLOAT(Normal, normal_lane(AU))
 
 // Lanes the fast way cannot serve are done again one by one.
 template <typename Function>
@@ -178,6 +181,7 @@ STORE(Int8, uint8_t, bits)
 STORE(UInt8Word, uint32_t, bits & 0xFFu)
 
 #include "vector_folds.inl"
+#include "vector_random.inl"
 #include "vector_phrases.inl"
 
 // clang-format off
@@ -190,8 +194,9 @@ constexpr VectorKernels kKernels = {
      LtF_kernel, LeF_kernel, EqF_kernel, NeF_kernel, LtI_kernel, LeI_kernel, EqI_kernel, NeI_kernel,
      IsNan_kernel, IsInf_kernel, SignBit_kernel, Select_kernel,
      AddI_kernel, SubI_kernel, MulI_kernel, DivI_kernel, ModI_kernel, TDivI_kernel, TModI_kernel, NegI_kernel, AbsI_kernel,
-     MinI_kernel, MaxI_kernel, And_kernel, Or_kernel, Xor_kernel, Not_kernel, Shl_kernel, Shr_kernel,
-     FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, map_vectors<RoundSen169Vector>, Copy_kernel},
+     MinI_kernel, MaxI_kernel, And_kernel, Or_kernel, Xor_kernel, Not_kernel, Shl_kernel, Shr_kernel, MulHigh_kernel,
+     FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, map_vectors<RoundSen169Vector>, nullptr, Normal_kernel, Copy_kernel},
+    philox_kernel,
     find_phrase,
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
     {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},

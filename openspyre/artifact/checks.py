@@ -102,7 +102,7 @@ def _check_ordered(description: Description, problems: Problems) -> None:
 def _check_operand_count(description: Description, problems: Problems) -> None:
     row = TABLE[description.row]
     wanted = row.operands + len(row.scalars)
-    if row.kind in (Kind.POINTWISE, Kind.CREATION) and len(description.inputs) != wanted:
+    if row.kind in (Kind.POINTWISE, Kind.CREATION, Kind.RANDOM) and len(description.inputs) != wanted:
         problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", f"{wanted} for {row.name}")
 
 

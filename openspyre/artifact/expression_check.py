@@ -33,7 +33,7 @@ def _results(description: Description) -> int | None:
     body = row.body
     if row.kind is Kind.REDUCTION and body is None:
         return 1
-    if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.REDUCTION, Kind.ROWS) or body is None:
+    if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.RANDOM, Kind.REDUCTION, Kind.ROWS) or body is None:
         return None
     is_row = row.kind is Kind.ROWS
     along = (Along(prod(dim.size for dim in description.dims if dim.reduced)),) if is_row else ()

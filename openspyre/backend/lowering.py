@@ -23,6 +23,7 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.CONTRACTION: contract.lower,
     Kind.MOVEMENT: relayout.lower,
     Kind.CREATION: map_step.lower,
+    Kind.RANDOM: map_step.lower,
     Kind.INDEXED: gather.lower,
     Kind.SCAN: scan.lower,
     Kind.SORT: sort.lower,

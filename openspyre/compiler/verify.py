@@ -70,7 +70,7 @@ class Verifier:
         yield from self._dims(op)
         row = TABLE[op.row]
         expected = row.operands + len(row.scalars)
-        if row.kind is Kind.POINTWISE and len(op.inputs) != expected:
+        if row.kind in (Kind.POINTWISE, Kind.RANDOM) and len(op.inputs) != expected:
             yield f"{op.row} takes {expected} inputs, not {len(op.inputs)}"
         if not op.outputs:
             yield "it has no output"

@@ -11,6 +11,8 @@ import pytest
 
 from openspyre.artifact import Bundle, samples, write
 from openspyre.artifact.model import Scalar, Tensor
+from openspyre.compiler import emit, pipeline
+from openspyre.compiler.text import parse_program
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops import TABLE
@@ -221,3 +223,45 @@ def test_a_bundle_runs_in_a_process_without_torch(tmp_path: Path) -> None:
     environ = {"PATH": "/usr/bin", "PYTHONPATH": ":".join(sys.path), "OPENSPYRE_CACHE_DIR": str(tmp_path / "c")}
     subprocess.run([sys.executable, "-c", program], env=environ, check=True, capture_output=True)
     assert (tmp_path / "o" / "out.npy").exists()
+
+
+DRAWING = """
+program "draw" pool 0
+number "seed_low" int32
+number "seed_high" int32
+number "offset_low" int32
+number "offset_high" int32
+number "from" float32
+number "to" float32
+buffer "out" output float32 [3, 50] [50, 1]
+op "draw" uniform
+  dim "rows" 3
+  dim "columns" 50
+  count 0 [50, 1]
+  number "seed_low" int32
+  number "seed_high" int32
+  number "offset_low" int32
+  number "offset_high" int32
+  number "from" float32
+  number "to" float32
+  write "out" float32 0 [50, 1]
+"""
+
+
+def test_a_bundle_draws_from_the_seed_and_offset_it_is_given(tmp_path: Path) -> None:
+    """The first block of Philox4x32-10 with key 0 is published: Random123's kat_vectors."""
+    bundle = emit.emit(pipeline.run(parse_program(DRAWING), verify=True))
+    directory = written(bundle, tmp_path)
+    assert main(["verify", str(directory)]) == 0
+
+    def run(low: int, high: int, offset: int) -> np.ndarray:
+        given = {"seed_low": low, "seed_high": high, "offset_low": offset, "offset_high": 0, "from": 0, "to": 1}
+        pairs = [f"--set={name}={value}" for name, value in given.items()]
+        assert main(["run", str(directory), *pairs, "--out", str(tmp_path / "out")]) == 0
+        return np.asarray(np.load(tmp_path / "out" / "out.npy"))
+
+    first = run(0, 0, 0)
+    published = np.array([0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8])
+    np.testing.assert_array_equal(first[0, :4], (published >> 8) / 2.0**24)
+    np.testing.assert_array_equal(run(0, 0, 8).ravel()[:142], first.ravel()[8:])
+    assert not np.intersect1d(run(1, 0, 0), first).size and not np.intersect1d(run(0, 1, 0), first).size

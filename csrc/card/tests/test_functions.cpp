@@ -240,6 +240,7 @@ TEST(every_instruction_set_gives_the_same_bits) {
     c[i] = static_cast<Lane>(bits >> 32);
   }
   for (int op = 0; op < kOpCount; ++op) {
+    if (static_cast<Op>(op) == Op::Philox) continue;  // five operands: test_random.cpp
     Batch first;
     for (const Isa isa : isas()) {
       Batch result(a.size());

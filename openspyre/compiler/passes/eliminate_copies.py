@@ -227,6 +227,7 @@ def _may_be_rebased(op: Op) -> bool:
         Kind.CONTRACTION,
         Kind.MOVEMENT,
         Kind.CREATION,
+        Kind.RANDOM,
         Kind.ROWS,
     )
 

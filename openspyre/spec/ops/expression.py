@@ -55,13 +55,16 @@ PRIMITIVES: dict[str, tuple[tuple[Lane, ...], Lane]] = {
     **dict.fromkeys(("lt_i", "le_i", "eq_i", "ne_i"), ((_I, _I), _B)),
     **dict.fromkeys(("is_nan", "is_inf", "sign_bit", "float_to_bool"), ((_F,), _B)),
     **dict.fromkeys(
-        ("add_i", "sub_i", "mul_i", "div_i", "mod_i", "tdiv_i", "tmod_i", "min_i", "max_i", "and", "or", "xor", "shl", "shr"),
+        ("add_i", "sub_i", "mul_i", "div_i", "mod_i", "tdiv_i", "tmod_i", "min_i", "max_i", "and", "or", "xor", "shl", "shr",
+         "mul_high"),
         ((_I, _I), _I)),
     **dict.fromkeys(("neg_i", "abs_i", "not"), ((_I,), _I)),
     "float_to_int": ((_F,), _I),
     "int_to_float": ((_I,), _F),
     "int_to_bool": ((_I,), _B),
     "bool_to_float": ((_B,), _F),
+    "philox": ((_I, _I, _I, _I, _I), _I),  # place, seed low, high, offset low, high -> a word of the seed's stream
+    "normal": ((_I,), _F),  # the quantile that a word stands for
 }  # fmt: skip
 
 

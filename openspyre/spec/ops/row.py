@@ -19,6 +19,7 @@ class Kind(StrEnum):
     MOVEMENT = "movement"  # elements go somewhere else, unchanged or converted
     INDEXED = "indexed"  # elements found through an index tensor
     CREATION = "creation"  # elements from numbers and their own places
+    RANDOM = "random"  # elements from a seed, an offset and their own places
     SCAN = "scan"  # every element from all before it in its row
     SORT = "sort"  # rows in order
 
