@@ -11,7 +11,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "draw_checks.h"
 #include "fallback.h"
+#include "generator.h"
 #include "launch.h"
 
 namespace torch_spyre {
@@ -21,6 +23,7 @@ namespace {
 struct EagerOp {
   std::string name;
   std::vector<ScalarKey> scalars;  // per schema argument
+  DrawCheck check = nullptr;       // of the numbers a random operator is given
   bool makes_range = false;        // out= is given its size before the key is made, which then needs no numbers
   PlanCache plans;
 };
@@ -51,6 +54,7 @@ class CallReader {
   c10::SmallVector<const at::Tensor*, 8> tensors;  // flattened; undefined ones are left out
   bool usable = true;                              // false: something no program can take (another device, sparse, ...)
   c10::DeviceIndex device = -1;
+  std::optional<at::Generator> generator;
 
  private:
   void add(const c10::IValue& value, const ScalarKey& scalar) {
@@ -73,6 +77,9 @@ class CallReader {
         usable = usable && !(item.isTensor() && item.toTensor().is_cpu());  // a number's value would not be in the key
         add(item, {});
       }
+    } else if (value.isGenerator()) {  // where numbers come from chooses no program
+      generator = value.toGenerator();
+      key.push_back(-1);
     } else if (value.isString()) {
       add_text(value.toStringRef());
     } else {
@@ -136,8 +143,13 @@ void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call
   const CallPlan& plan = loaded->plan;
   make_results(plan, call.tensors, call.device, results);
   if (plan.program == 0) return;  // nothing to compute: an empty result
-  c10::SmallVector<uint32_t, 4> scalars;
+  c10::SmallVector<uint32_t, 8> scalars;
+  const LaunchDraws draws(plan, call.generator, call.device);
   for (const ScalarPlan& scalar : plan.scalars) {
+    if (scalar.is_drawn()) {
+      scalars.push_back(draws.word(scalar));
+      continue;
+    }
     const c10::IValue& given = stack[stack.size() - arguments + scalar.argument];
     scalars.push_back(encode(given.isTensor() ? given.toTensor().item() : given.toScalar(), scalar.encoding));
   }
@@ -199,6 +211,7 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
   const size_t arguments = schema.arguments().size();
   Results results;
   if (op.makes_range) resize_to_range(*stack);
+  if (op.check != nullptr) op.check(*stack, stack->size() - arguments);
   const bool done = translated([&] {
     HeldBuffers held = hold_buffers();
     CallReader call(op, *stack, arguments);
@@ -247,6 +260,7 @@ bool register_eager(const std::string& name, const std::map<std::string, ScalarK
   auto op = std::make_unique<EagerOp>();
   op->name = "aten::" + name;
   op->makes_range = name == "arange.start_out";
+  op->check = draw_check(name);
   for (const c10::Argument& argument : handle->schema().arguments()) {
     const auto found = supplied_at_launch.find(argument.name());
     op->scalars.push_back(found == supplied_at_launch.end() ? ScalarKey{} : found->second);

@@ -72,31 +72,35 @@ int64_t written_bytes(const c10::FunctionSchema& schema, const torch::jit::Stack
   return traffic.bytes;
 }
 
+// What the CPU draws follows from seed and offset, too: a generator of its own for every call.
 at::Generator host_generator(const std::optional<at::Generator>& generator, c10::DeviceIndex device) {
-  const at::Generator& chosen = generator && generator->defined() ? *generator : default_generator(device);
-  return chosen.device().type() == kSpyre ? chosen.get<SpyreGenerator>()->host : chosen;
+  const SpyreGenerator::Place place = generator_of(generator, device).take(1);
+  uint64_t mixed = place.seed;
+  for (const uint64_t part : {place.offset, uint64_t{0}}) {  // the finaliser of SplitMix64
+    mixed = (mixed ^ part) + 0x9E3779B97F4A7C15u;
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBu;
+    mixed ^= mixed >> 31;
+  }
+  return at::detail::createCPUGenerator(mixed);
 }
 
-// An operator that draws random numbers without taking a generator uses the CPU's default one: lend it our state
+// An operator that draws random numbers without taking a generator uses the CPU's default one: lend it a state of ours
 // meanwhile.
 class LentDefaultGenerator {
  public:
-  explicit LentDefaultGenerator(at::Generator host)
-      : host_(std::move(host)), cpu_(at::detail::getDefaultCPUGenerator()) {
+  explicit LentDefaultGenerator(const at::Generator& host) : cpu_(at::detail::getDefaultCPUGenerator()) {
     saved_ = cpu_.get_state();
-    cpu_.set_state(host_.get_state());
+    cpu_.set_state(host.get_state());
   }
-  ~LentDefaultGenerator() {
-    host_.set_state(cpu_.get_state());
-    cpu_.set_state(saved_);
-  }
+  ~LentDefaultGenerator() { cpu_.set_state(saved_); }
 
  private:
-  at::Generator host_, cpu_;
+  at::Generator cpu_;
   at::Tensor saved_;
 };
 
-// Puts the spyre generator's CPU twin where the schema has a generator; true if it has a place for one.
+// Puts a CPU generator that follows the card's where the schema has a generator; true if it has a place for one.
 bool substitute_generator(const c10::FunctionSchema& schema, torch::jit::Stack& stack, c10::DeviceIndex device) {
   bool found = false;
   const size_t base = stack.size() - schema.arguments().size();

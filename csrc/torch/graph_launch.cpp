@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "generator.h"
+
 namespace torch_spyre {
 
 struct GraphPlans {
@@ -94,9 +96,15 @@ Key key_of(const GraphPlans& shared, GivenTensors given, const std::vector<int64
   return key;
 }
 
-c10::SmallVector<uint32_t, 16> scalars_of(const CallPlan& plan, std::span<const c10::Scalar> numbers) {
+c10::SmallVector<uint32_t, 16> scalars_of(const CallPlan& plan, std::span<const c10::Scalar> numbers,
+                                          c10::DeviceIndex device) {
   c10::SmallVector<uint32_t, 16> words(plan.constants.begin(), plan.constants.end());
+  const LaunchDraws draws(plan, std::nullopt, device);
   for (const ScalarPlan& scalar : plan.scalars) {
+    if (scalar.is_drawn()) {
+      words.push_back(draws.word(scalar));
+      continue;
+    }
     if (scalar.argument < 0 || static_cast<size_t>(scalar.argument) >= numbers.size()) {
       openspyre::fail(openspyre::Fault::InvalidArgument,
                       "a compiled graph reads number " + std::to_string(scalar.argument) +
@@ -150,7 +158,7 @@ Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::
   make_results(plan, given, device, results);
   if (plan.program) {
     const char* name = loaded->program->program().name.c_str();
-    torch_spyre::launch(name, loaded, given, results, scalars_of(plan, numbers), device);
+    torch_spyre::launch(name, loaded, given, results, scalars_of(plan, numbers, device), device);
     graph_launches.fetch_add(1, std::memory_order_relaxed);
   }
   while (!results.empty() && plan.results[results.size() - 1].argument >= 0) results.pop_back();  // updated inputs

@@ -74,8 +74,10 @@ uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
     case ScalarPlan::Encoding::Sen169:             // on the format's grid
       return std::bit_cast<uint32_t>(
           openspyre::sen169_to_float(openspyre::sen169_from_float(static_cast<float>(number.toDouble()))));
+    case ScalarPlan::Encoding::IntBelow:
     case ScalarPlan::Encoding::Int: {
-      const int64_t whole = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
+      const int64_t given = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
+      const int64_t whole = given - (encoding == ScalarPlan::Encoding::IntBelow ? 1 : 0);
       if (whole != static_cast<int32_t>(whole)) {  // N8
         openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(whole) +
                                                                " does not fit the card's int32 (-2147483648 to " +
@@ -83,6 +85,8 @@ uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
       }
       return static_cast<uint32_t>(static_cast<int32_t>(whole));
     }
+    default:  // drawn: see LaunchDraws
+      break;
   }
   return 0;
 }

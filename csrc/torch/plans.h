@@ -25,9 +25,11 @@ struct ResultPlan {
 
 // Where a launch scalar comes from.
 struct ScalarPlan {
-  enum class Encoding : uint8_t { Float, Sen169, Int };
-  int argument = 0;  // position in the operator's arguments, or among the numbers of a graph's launch
+  enum class Encoding : uint8_t { Float, Sen169, Int, IntBelow, SeedLow, SeedHigh, OffsetLow, OffsetHigh };
+  int argument = 0;  // position in the operator's arguments, among the numbers of a graph's launch, or among the draws
   Encoding encoding = Encoding::Float;
+
+  bool is_drawn() const { return encoding >= Encoding::SeedLow; }
 };
 
 // A compiled call. `symbols`: flattened tensor i, or -1 - r for result r.
@@ -37,6 +39,7 @@ struct CallPlan {
   std::vector<int> symbols;
   std::vector<int64_t> compiled_offsets;  // host offset each symbol had when it was compiled
   std::vector<ScalarPlan> scalars;
+  std::vector<int64_t> draws;       // random numbers that each draw takes
   std::vector<uint32_t> constants;  // a graph's own numbers, encoded already; they come before its `scalars`
   std::vector<ResultPlan> results;
   std::vector<int> resize;      // out= tensors that must first be given the size of result r: argument numbers

@@ -1,6 +1,8 @@
 // Plans come from Python: eager calls and graphs are compiled there, and this reads what it returns.
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 #include "eager.h"
 #include "graph_launch.h"
 #include "python_half.h"
@@ -53,6 +55,15 @@ ResultPlan result_plan(const py::handle& model) {
   return result;
 }
 
+ScalarPlan::Encoding encoding_named(const std::string& name) {
+  constexpr const char* names[] = {"float",    "sen169",    "int",        "int_below",
+                                   "seed_low", "seed_high", "offset_low", "offset_high"};
+  const auto found = std::find(std::begin(names), std::end(names), name);
+  if (found == std::end(names))
+    openspyre::fail(openspyre::Fault::InvalidArgument, "no launch writes a number as '" + name + "'");
+  return static_cast<ScalarPlan::Encoding>(found - std::begin(names));
+}
+
 CallPlan call_plan(const py::handle& model) {
   CallPlan plan;
   if (model.is_none()) {
@@ -64,12 +75,11 @@ CallPlan call_plan(const py::handle& model) {
   plan.compiled_offsets = py::cast<std::vector<int64_t>>(model.attr("offsets"));
   for (const py::handle scalar : model.attr("scalars")) {
     const auto [argument, encoding] = py::cast<std::pair<int, std::string>>(scalar);
-    plan.scalars.push_back({argument, encoding == "int"      ? ScalarPlan::Encoding::Int
-                                      : encoding == "sen169" ? ScalarPlan::Encoding::Sen169
-                                                             : ScalarPlan::Encoding::Float});
+    plan.scalars.push_back({argument, encoding_named(encoding)});
   }
   for (const py::handle result : model.attr("results")) plan.results.push_back(result_plan(result));
   plan.resize = py::cast<std::vector<int>>(model.attr("resize"));
+  plan.draws = py::cast<std::vector<int64_t>>(model.attr("draws"));
   plan.constants = py::cast<std::vector<uint32_t>>(model.attr("constants"));
   plan.fixed = py::cast<std::vector<int>>(model.attr("fixed"));
   plan.shapes = py::cast<std::vector<int64_t>>(model.attr("shapes"));

@@ -159,6 +159,8 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "_initialized":  # torch.utils.checkpoint saves the generators' states only where it says so
+        return is_initialized()
     if name == "Scheduling":
         # Inductor looks here for a backend it does not know yet. We register ours, with all its options, and stay without the name.
         from torch_spyre.inductor import backend

@@ -16,7 +16,7 @@ from torch_spyre.inductor.border import OrderedSet
 from torch_spyre.inductor.constants import constant_on_card, move_constants
 from torch_spyre.inductor.foreach import unfold
 from torch_spyre.inductor.frames import with_room_for_frames
-from torch_spyre.inductor.fx_nodes import Nodes, fake_tensors, storage_of
+from torch_spyre.inductor.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
 from torch_spyre.inductor.fx_reader import Reader
 from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph
@@ -80,11 +80,15 @@ def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
     keep_from_compiling(graph, nodes)
     touched: dict[int, list[Node]] = {}  # storage -> nodes that read or wrote it, in order
     changed: dict[int, Node] = {}  # storage -> the last node that wrote it in place
+    draws: list[Node] = []  # random numbers are drawn in the graph's order, whoever draws them
     for node in graph.nodes:
         storages = nodes.storages_read(node)
         after = [changed[s] for s in storages if s in changed]
         written = set(nodes[node.args[0]].storages) if nodes[node].mutates else set()
         after += [reader for s in written for reader in touched.get(s, ())]
+        if draws_numbers(node):
+            after += draws[-1:]
+            draws.append(node)
         if after:
             plan.after[node] = after
         if is_taken(node, nodes, report):

@@ -9,17 +9,21 @@ import torch
 
 from openspyre.compiler.ir import Access, Buffer, Program, Role
 from torch_spyre.inductor.fragments import Assembly, bound, lowered
-from torch_spyre.inductor.graph import Graph, Number, Value
+from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value
 from torch_spyre.inductor.spellings import LEFT_AS_THEY_ARE
 
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """A graph as one IR program, its arguments first: inputs, then outputs. Its scalars are the `constants`, then the launch's `numbers`."""
+    """A graph as one IR program, its arguments first: inputs, then outputs. Its scalars are the `constants`, then the launch's `numbers`;
+
+    `draws` says how many random numbers each of its draws takes.
+    """
 
     program: Program
     constants: tuple[float, ...]
-    numbers: tuple[Number, ...]
+    numbers: tuple[Number | DrawnWord, ...]
+    draws: tuple[int, ...]
 
 
 def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Expanded:
@@ -42,11 +46,16 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
         _buffer(whole, Role.TEMP, name in unset) for name, whole in wholes.items() if name in used and name not in roles
     ]
     own = [buffer for name, buffer in assembly.temporaries.items() if name in used]
-    constant = [(scalar, value) for scalar, value in assembly.numbers.values() if not isinstance(value, Number)]
-    brought = [(scalar, value) for scalar, value in assembly.numbers.values() if isinstance(value, Number)]
+    constant = [(s, value) for s, value in assembly.numbers.values() if not isinstance(value, Number | DrawnWord)]
+    brought = [(s, value) for s, value in assembly.numbers.values() if isinstance(value, Number | DrawnWord)]
     scalars = (*(scalar for scalar, _ in constant), *(scalar for scalar, _ in brought))
     program = Program(graph.name, (*arguments, *between, *own), tuple(assembly.ops), scalars)
-    return Expanded(program, tuple(value for _, value in constant), tuple(value for _, value in brought))
+    return Expanded(
+        program,
+        tuple(value for _, value in constant),
+        tuple(value for _, value in brought),
+        tuple(assembly.draws),
+    )
 
 
 def _buffer(whole: Value, role: Role, unset: bool) -> Buffer:

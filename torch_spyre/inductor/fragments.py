@@ -10,9 +10,9 @@ import torch
 
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
 from openspyre.spec.sharing import shares_work
-from torch_spyre.inductor.graph import Argument, Expression, GraphCall, Named, Number, Ref, Value, evaluate
+from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
 from torch_spyre.inductor.spellings import SPELLINGS
-from torch_spyre.inductor.splicing import NotImportable, Splicer, Temporary, renamed, temporary_name
+from torch_spyre.inductor.splicing import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
 from torch_spyre.inductor.stand_in import NumberInPlace, StandIn
 
 _LIMIT = 4096  # calls remembered; a model has some dozens that differ
@@ -25,7 +25,8 @@ class Fragment:
 
     ops: tuple[Op, ...]
     temporaries: tuple[Temporary, ...]
-    numbers: Mapping[str, tuple[str, float | Number]]  # scalar of the fragment -> dtype, value
+    numbers: Mapping[str, tuple[str, Supplied]]  # scalar of the fragment -> dtype, value
+    draws: tuple[int, ...] = ()  # random numbers that each of its draws takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def _lower(described: Described) -> Fragment | NotImportable:
     except NotImportable as reason:
         return reason.with_traceback(None)
     numbers = {scalar.name: (dtype, value) for (dtype, _), (scalar, value) in splicer.scalars.items()}
-    return Fragment(tuple(splicer.ops), tuple(splicer.temporaries), numbers)
+    return Fragment(tuple(splicer.ops), tuple(splicer.temporaries), numbers, tuple(splicer.draws))
 
 
 def _stand_in(value: Value, device: torch.device) -> StandIn:
@@ -184,7 +185,8 @@ class Assembly:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.temporaries: dict[str, Buffer] = {}
-        self.numbers: dict[tuple[str, str], tuple[Scalar, float | Number]] = {}
+        self.numbers: dict[tuple[str, str], tuple[Scalar, Supplied]] = {}
+        self.draws: list[int] = []
 
     def add(self, fragment: Fragment, names: Sequence[str], numbers: Sequence[int], origin: str) -> None:
         base = len(self.ops)
@@ -192,17 +194,23 @@ class Assembly:
         for made in fragment.temporaries:
             name = known[made.name] = temporary_name(made.row, base + made.place, made.buffer.name)
             self.temporaries[name] = replace(made.buffer, name=name)
-        scalars = {name: self._scalar(dtype, _of(value, numbers)) for name, (dtype, value) in fragment.numbers.items()}
+        drawn = len(self.draws)
+        scalars = {
+            name: self._scalar(dtype, _of(value, numbers, drawn)) for name, (dtype, value) in fragment.numbers.items()
+        }
+        self.draws += fragment.draws
         for place, op in enumerate(fragment.ops, base):
             inputs = tuple([renamed(operand, known, scalars) for operand in op.inputs])
             outputs = tuple([access.on(known[access.buffer]) for access in op.outputs])
             self.ops.append(Op(f"{op.row}_{place}", op.row, op.dims, inputs, outputs, op.attributes, origin))
 
-    def _scalar(self, dtype: str, value: float | Number) -> Scalar:
+    def _scalar(self, dtype: str, value: Supplied) -> Scalar:
         fresh = Scalar(f"c{len(self.numbers)}", dtype), value
         return self.numbers.setdefault((dtype, repr(value)), fresh)[0]
 
 
-def _of(value: float | Number, numbers: Sequence[int]) -> float | Number:
-    """A fragment's number as the launch counts it."""
+def _of(value: Supplied, numbers: Sequence[int], drawn: int) -> Supplied:
+    """A fragment's number or draw as the launch counts it."""
+    if isinstance(value, DrawnWord):
+        return value.after(drawn)
     return replace(value, place=numbers[value.place]) if isinstance(value, Number) else value

@@ -53,6 +53,12 @@ def mutates(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and _is_mutable(node.target)
 
 
+def draws_numbers(node: Node) -> bool:
+    """Whether a node draws from a card's generator."""
+    seeded = isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return seeded and is_on_card(node)
+
+
 @lru_cache(maxsize=4096)
 def _is_mutable(target: Any) -> bool:
     return bool(target._schema.is_mutable)

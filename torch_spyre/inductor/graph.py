@@ -60,6 +60,17 @@ class Number:
     dtype: str
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnWord:
+    """A word of the seed or of the offset that draw number `draw` of a launch begins at. One seed serves all of its draws."""
+
+    draw: int
+    word: str
+
+    def after(self, draws: int) -> DrawnWord:
+        return self if self.word in ("seed_low", "seed_high") else DrawnWord(self.draw + draws, self.word)
+
+
 Argument = Ref | Expression | Named | Number | None | bool | int | float | str | tuple["Argument", ...]
 
 

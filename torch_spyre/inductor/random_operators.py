@@ -1,7 +1,8 @@
-"""Random numbers in graphs are drawn as in eager mode, from the card's generator.
+"""Random numbers in graphs are those of eager mode: the same operators draw them, in the graph's order, from the card's generator.
 
-Inductor would draw them from 63-bit seeds in loops of its own. It knows `rand` and `randn` by name, so those are told by others
-that mean the same, and whatever else draws stays whole; a random operator is never computed twice for a backward graph.
+Inductor would draw them from 63-bit seeds in loops of its own. It knows `rand`, `randn` and their like by name, so those are told
+by others that mean the same; whatever else draws stays whole. `rand_like` and its like are spelled by the
+operators that fill a tensor.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from torch_spyre.inductor.splicing import Splicer
+from torch_spyre.inductor.stand_in import StandIn
+from torch_spyre.ops.sampling import permutation
 
 _aten = torch.ops.aten
 
@@ -35,9 +40,31 @@ def _integers_from_zero(high: int, size: Sequence[int], **options: Any) -> Any:
     return _integers(0, high, size, **options)
 
 
+def _permutation(n: int, *, dtype: torch.dtype = torch.int64, device: torch.device, **options: Any) -> Any:
+    return permutation(n, dtype, device)
+
+
 RETOLD: dict[Any, Callable[..., Any]] = {
     _aten.rand.default: _like(_aten.rand_like.default),
     _aten.randn.default: _like(_aten.randn_like.default),
     _aten.randint.low: _integers,
     _aten.randint.default: _integers_from_zero,
+    _aten.randperm.default: _permutation,
+}
+
+
+def _drawn(target: str, arguments: Callable[[list[Any]], list[Any]]) -> Callable[[Splicer, list[Any], StandIn], None]:
+    """A functional call by way of the one that fills its result; graphs have the card's own generator only."""
+
+    def draw(splicer: Splicer, given: list[Any], out: StandIn) -> None:
+        splicer.run(target, [out, *arguments(given), None], [out])
+
+    return draw
+
+
+SPELLINGS = {
+    "aten.rand_like.default": _drawn("aten.uniform_.default", lambda given: [0.0, 1.0]),
+    "aten.randn_like.default": _drawn("aten.normal_.default", lambda given: [0.0, 1.0]),
+    "aten.randint_like.default": _drawn("aten.random_.from", lambda given: [0, given[1]]),
+    "aten.randint_like.low_dtype": _drawn("aten.random_.from", lambda given: given[1:3]),
 }

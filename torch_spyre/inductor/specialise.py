@@ -26,7 +26,7 @@ from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.garbage import without_collections
-from torch_spyre.inductor.graph import Graph, Value, evaluate
+from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.parameters import Wish, movable, retile
 from torch_spyre.inductor.reach import accesses_of, stays_inside
@@ -194,9 +194,8 @@ def compile_graph(
         ),
         results=(*results, *updated),
         constants=tuple(_word(value, s.dtype) for value, s in zip(expanded.constants, program.scalars)),  # noqa: B905
-        numbers=tuple(
-            (number.place, encoding_of(s.dtype)) for number, s in zip(expanded.numbers, brought, strict=True)
-        ),
+        numbers=tuple(_source(number, s.dtype) for number, s in zip(expanded.numbers, brought, strict=True)),
+        draws=expanded.draws,
         fixed=tuple(
             place
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))
@@ -204,6 +203,11 @@ def compile_graph(
         ),
         wishes=_wishes(program, lowered, names, inputs),
     )
+
+
+def _source(number: Number | DrawnWord, dtype: str) -> tuple[int, str]:
+    """Where the launch finds a scalar, and how it writes it."""
+    return (number.draw, number.word) if isinstance(number, DrawnWord) else (number.place, encoding_of(dtype))
 
 
 def _wishes(

@@ -35,6 +35,7 @@ class Specialised:
     numbers: tuple[tuple[int, str], ...]
     fixed: tuple[int, ...]
     wishes: tuple[Wish, ...] = ()
+    draws: tuple[int, ...] = ()
     found: bool = False
 
     def load(self, shapes: tuple[int, ...]) -> CallPlan:
@@ -49,6 +50,7 @@ class Specialised:
             constants=self.constants,
             fixed=self.fixed,
             shapes=shapes,
+            draws=self.draws,
         )
 
 
@@ -62,6 +64,7 @@ def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
         "constants": plan.constants,
         "numbers": plan.numbers,
         "fixed": plan.fixed,
+        "draws": plan.draws,
         "wishes": [[place, _layout_fields(layout)] for place, layout in plan.wishes],
     }
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
@@ -81,6 +84,7 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple((int(place), str(encoding)) for place, encoding in head["numbers"]),
             tuple(map(int, head["fixed"])),
             tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
+            tuple(map(int, head["draws"])),
             found=True,
         )
         return plan, dict(head["facts"])

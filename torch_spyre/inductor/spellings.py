@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from torch_spyre.inductor import random_operators
 from torch_spyre.inductor.splicing import Splicer
 from torch_spyre.inductor.stand_in import StandIn
 
@@ -134,6 +135,7 @@ LEFT_AS_THEY_ARE = (
 )
 
 SPELLINGS: dict[str, Spelling] = dict.fromkeys(LEFT_AS_THEY_ARE, _left_as_it_is) | {
+    **random_operators.SPELLINGS,
     "prims.fma.default": _fma,
     "aten.bitwise_and.Scalar": _by_tensor("aten.bitwise_and.Tensor"),
     "aten.bitwise_or.Scalar": _by_tensor("aten.bitwise_or.Tensor"),

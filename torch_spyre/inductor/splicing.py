@@ -15,11 +15,14 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Role, Scalar
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import Kind
-from torch_spyre.inductor.graph import Number
+from openspyre.spec.ops.random import WORDS
+from torch_spyre.inductor.graph import DrawnWord, Number
 from torch_spyre.inductor.stand_in import NotImportable, NumberInPlace, StandIn
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
 from torch_spyre.ops.plans import CallPlan
+
+Supplied = float | Number | DrawnWord  # what a launch scalar is
 
 
 class Unread(NotImportable):
@@ -83,7 +86,8 @@ class Splicer:
         self.buffers = buffers
         self.temporaries: list[Temporary] = []
         self.ops: list[Op] = []
-        self.scalars: dict[tuple[str, str], tuple[Scalar, float | Number]] = {}  # by dtype and text: -0.0 equals 0.0
+        self.scalars: dict[tuple[str, str], tuple[Scalar, Supplied]] = {}  # by dtype and text: -0.0 equals 0.0
+        self.draws: list[int] = []
 
     # --- what spellings are made of -----------------------------------------------------------------------------------
 
@@ -137,9 +141,10 @@ class Splicer:
                 tensor = call.tensors[symbol] if symbol >= 0 else call.fixed[-1 - symbol]
                 names[buffer.name] = tensor.buffer
         scalars = {
-            operand.name: self._constant(operand, call.values[argument])
-            for operand, (argument, _) in zip(builder.scalar_operands, builder.scalars, strict=True)
+            operand.name: self._supplied(operand, call.values, argument, encoding)
+            for operand, (argument, encoding) in zip(builder.scalar_operands, builder.scalars, strict=True)
         }
+        self.draws += builder.draws
         for op in builder.ops:
             self.ops.append(
                 replace(
@@ -150,18 +155,24 @@ class Splicer:
                 )
             )
 
-    def _constant(self, operand: Scalar, value: Any) -> Scalar:
-        if isinstance(value, StandIn):
-            raise NotImportable("a number that only the launch knows")
-        number: float | Number
-        if isinstance(value, NumberInPlace):
-            if operand.dtype == "int32" and value.dtype.is_floating_point:
-                raise NotImportable("a number that only the launch knows, and that would be cut to an integer")
-            number = Number(value.place, dtype_name(value.dtype))
+    def _supplied(self, operand: Scalar, values: list[Any], argument: int, encoding: str) -> Scalar:
+        number: Supplied
+        if encoding in WORDS:
+            number = DrawnWord(argument, encoding).after(len(self.draws))
         else:
-            number = float(value) if operand.dtype != "int32" else int(value)
+            number = _number(operand, values[argument], encoding)
         fresh = Scalar(f"c{len(self.scalars)}", operand.dtype), number
         return self.scalars.setdefault((operand.dtype, repr(number)), fresh)[0]
+
+
+def _number(operand: Scalar, value: Any, encoding: str) -> float | Number:
+    if isinstance(value, StandIn):
+        raise NotImportable("a number that only the launch knows")
+    if isinstance(value, NumberInPlace):
+        if encoding == "int_below" or (operand.dtype == "int32" and value.dtype.is_floating_point):
+            raise NotImportable("a number that only the launch knows, and that would be cut to an integer")
+        return Number(value.place, dtype_name(value.dtype))
+    return float(value) if operand.dtype != "int32" else int(value) - (encoding == "int_below")
 
 
 def _any_number(dtype: torch.dtype) -> float | int:

@@ -13,6 +13,7 @@ from openspyre.compiler.ir import Access, Buffer, Op, Program, Role, Scalar
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import Row
+from openspyre.spec.ops.random import WORDS
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
@@ -145,6 +146,7 @@ class Call:
             tuple(builder.scalars),
             self.results,
             pool_bytes=pool_bytes,
+            draws=tuple(builder.draws),
         )
 
     def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:
@@ -173,6 +175,7 @@ class ProgramBuilder:
         self.offsets: list[int] = []
         self.scalars: list[tuple[int, str]] = []
         self.scalar_operands: list[Scalar] = []
+        self.draws: list[int] = []
         self.ops: list[Op] = []
 
     def read(self, tensor: torch.Tensor, strides: tuple[int, ...], of: torch.Tensor | None = None) -> Access:
@@ -180,10 +183,18 @@ class ProgramBuilder:
         name = self._buffer(of if of is not None else tensor, Role.INPUT)
         return Access(name, tensor.storage_offset(), strides, dtype_name(tensor.dtype))
 
-    def scalar(self, argument: int, dtype: str) -> Scalar:
+    def draw(self, numbers: int) -> tuple[Scalar, ...]:
+        """Random numbers of the call's generator, taken anew at every launch: the words that say which."""
+        words = tuple(Scalar(name, "int32") for name in WORDS)
+        self.scalars += [(len(self.draws), name) for name in WORDS]
+        self.scalar_operands += words
+        self.draws.append(numbers)
+        return words
+
+    def scalar(self, argument: int, dtype: str, encoding: str | None = None) -> Scalar:
         """A number of the call, supplied at every launch."""
         operand = Scalar(f"scalar{len(self.scalars)}", dtype)
-        self.scalars.append((argument, encoding_of(dtype)))
+        self.scalars.append((argument, encoding or encoding_of(dtype)))
         self.scalar_operands.append(operand)
         return operand
 

@@ -18,6 +18,7 @@ from torch_spyre.ops import (
     norm_gradients,
     pools,
     recurrent,
+    sampling,
     scaled_product,
 )
 from torch_spyre.torch_seams import resolve
@@ -32,6 +33,7 @@ _OWN: dict[str, Composition] = {
     **norm_gradients.COMPOSITIONS,
     **recurrent.COMPOSITIONS,
     **pools.COMPOSITIONS,
+    **sampling.COMPOSITIONS,
     **scaled_product.COMPOSITIONS,
 }
 _OF_TORCH = (
@@ -50,7 +52,6 @@ _OF_TORCH = (
     "mse_loss_backward",
     "native_batch_norm",
     "native_batch_norm_backward",
-    "native_dropout",
     "native_group_norm",
     "native_group_norm_backward",
     "nll_loss_backward",

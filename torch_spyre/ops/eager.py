@@ -21,6 +21,7 @@ from torch_spyre.ops import (
     movement,
     ordered,
     pointwise,
+    random,
     reduction,
     rows,
 )
@@ -50,6 +51,7 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.CONTRACTION: Lowering(linear.serves, linear.compile_call),
     Kind.MOVEMENT: Lowering(movement.serves, movement.compile_call, eager=False),
     Kind.CREATION: Lowering(creation.serves, creation.compile_call),
+    Kind.RANDOM: Lowering(random.serves, random.compile_call),
     Kind.INDEXED: Lowering(indexed.serves, indexed.compile_call),
     Kind.SCAN: Lowering(ordered.serves, ordered.compile_call),
     Kind.SORT: Lowering(ordered.serves, ordered.compile_call),

@@ -24,6 +24,7 @@ class ResultPlan:
 class CallPlan:
     """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding).
 
+    `draws`: how many random numbers each draw takes; a scalar that is a word of a draw names it instead of an argument.
     A graph's own numbers are `constants`, encoded already, before its `scalars`, which count the launch's numbers; `fixed` are its inputs whose offset the program has built in, `shapes`
     the ids of the buffers' shapes it was specialised for.
     """
@@ -38,3 +39,4 @@ class CallPlan:
     constants: tuple[int, ...] = ()
     fixed: tuple[int, ...] = ()
     shapes: tuple[int, ...] = ()
+    draws: tuple[int, ...] = ()

@@ -1,0 +1,84 @@
+#include "draw_checks.h"
+
+#include <ATen/Dispatch.h>
+
+#include <limits>
+#include <map>
+
+namespace torch_spyre {
+namespace {
+
+double real(const torch::jit::Stack& stack, size_t place) { return stack[place].toScalar().toDouble(); }
+
+void normal(const torch::jit::Stack& stack, size_t first) {
+  const double deviation = real(stack, first + 2);
+  TORCH_CHECK(deviation >= 0.0, "normal expects std >= 0.0, but found std ", deviation);
+}
+void uniform(const torch::jit::Stack& stack, size_t first) {
+  const double from = real(stack, first + 1), to = real(stack, first + 2);
+  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+  TORCH_CHECK(to - from <= std::numeric_limits<float>::max(),
+              "uniform_ expects to-from <= std::numeric_limits<float>::max(), but found to=", to, " and from=", from);
+}
+void log_normal(const torch::jit::Stack& stack, size_t first) {
+  const double deviation = real(stack, first + 2);
+  TORCH_CHECK(deviation > 0.0, "log_normal_ expects std > 0.0, but found std=", deviation);
+}
+void cauchy(const torch::jit::Stack& stack, size_t first) {
+  const double scale = real(stack, first + 2);
+  TORCH_CHECK(scale > 0.0, "cauchy_ expects sigma > 0.0, but found sigma=", scale);
+}
+void exponential(const torch::jit::Stack& stack, size_t first) {
+  const double rate = real(stack, first + 1);
+  TORCH_CHECK(rate > 0.0, "exponential_ expects lambda > 0.0, but found lambda=", rate);
+}
+void geometric(const torch::jit::Stack& stack, size_t first) {
+  const double p = real(stack, first + 1);
+  TORCH_CHECK(0.0 < p && p < 1.0, "geometric_ expects p to be in (0, 1), but got p=", p);
+}
+void bernoulli(const torch::jit::Stack& stack, size_t first) {
+  const double p = real(stack, first + 1);
+  TORCH_CHECK(0.0 <= p && p <= 1.0, "bernoulli_ expects p to be in [0, 1], but got p=", p);
+}
+void dropout(const torch::jit::Stack& stack, size_t first) {
+  const double p = real(stack, first + 1);
+  TORCH_CHECK(0.0 <= p && p <= 1.0, "dropout probability has to be between 0 and 1, but got ", p);
+}
+
+void integers(const at::Tensor& target, int64_t from, int64_t to) {
+  TORCH_CHECK(from < to, "random_ expects 'from' to be less than 'to', but got from=", from, " >= to=", to);
+  if (!at::isIntegralType(target.scalar_type(), /*includeBool=*/false)) return;
+  AT_DISPATCH_INTEGRAL_TYPES(target.scalar_type(), "random_", [&] {
+    constexpr int64_t low = std::numeric_limits<scalar_t>::min(), high = std::numeric_limits<scalar_t>::max();
+    TORCH_CHECK(low <= from && from <= high, "from is out of bounds for ", target.dtype());
+    TORCH_CHECK(low <= to - 1 && to - 1 <= high, "to - 1 is out of bounds for ", target.dtype());
+  });
+}
+void integers_from(const torch::jit::Stack& stack, size_t first) {
+  if (stack[first + 2].isNone()) return;
+  integers(stack[first].toTensor(), stack[first + 1].toInt(), stack[first + 2].toInt());
+}
+void integers_to(const torch::jit::Stack& stack, size_t first) {
+  integers(stack[first].toTensor(), 0, stack[first + 1].toInt());
+}
+
+}  // namespace
+
+DrawCheck draw_check(const std::string& op) {
+  static const std::map<std::string, DrawCheck> checks = {
+      {"normal_", normal},
+      {"uniform_", uniform},
+      {"log_normal_", log_normal},
+      {"cauchy_", cauchy},
+      {"exponential_", exponential},
+      {"geometric_", geometric},
+      {"bernoulli_.float", bernoulli},
+      {"native_dropout", dropout},
+      {"random_.from", integers_from},
+      {"random_.to", integers_to},
+  };
+  const auto found = checks.find(op);
+  return found == checks.end() ? nullptr : found->second;
+}
+
+}  // namespace torch_spyre
