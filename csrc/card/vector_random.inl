@@ -5,17 +5,64 @@ constexpr int64_t kPhiloxLanes = 16;                   // blocks at a time
 constexpr uint64_t kPhiloxBlocks = uint64_t{1} << 62;  // then a seed's numbers begin again
 constexpr int64_t kPhiloxRun = 1024;                   // words
 
-// 4 * kPhiloxLanes words from a block on.
-LANE void philox_run(uint64_t block, uint32_t seed0, uint32_t seed1, Lane* target) {
-  uint32_t words[4][kPhiloxLanes];
-#pragma GCC ivdep
-  for (int64_t i = 0; i < kPhiloxLanes; ++i) {
-    const PhiloxWords made = philox_block((block + static_cast<uint64_t>(i)) % kPhiloxBlocks, seed0, seed1);
-    for (int word = 0; word < 4; ++word) words[word][i] = made.word[word];
+// Words in the lower halves of 64-bit lanes; the upper halves hold anything, products do not read them.
+using Longs [[gnu::vector_size(kVectorBytes)]] = uint64_t;
+constexpr int64_t kLongs = kVectorBytes / 8;
+constexpr int64_t kPhiloxVectors = kPhiloxLanes / kLongs;
+
+LANE Longs product(Longs words, uint64_t factor) {
+#if defined(__AVX512F__)
+  return (Longs)_mm512_mul_epu32((__m512i)words, (__m512i)(factor - Longs{}));
+#elif defined(__AVX2__)
+  return (Longs)_mm256_mul_epu32((__m256i)words, (__m256i)(factor - Longs{}));
+#elif defined(__SSE2__)
+  return (Longs)_mm_mul_epu32((__m128i)words, (__m128i)(factor - Longs{}));
+#else
+  return (words & 0xFFFFFFFFu) * factor;
+#endif
+}
+
+struct PhiloxVectors {
+  Longs word[4][kPhiloxVectors];
+};
+
+LANE void philox_round(PhiloxVectors& x, uint32_t key0, uint32_t key1) {
+  for (int64_t v = 0; v < kPhiloxVectors; ++v) {
+    const Longs first = product(x.word[0][v], 0xD2511F53u), second = product(x.word[2][v], 0xCD9E8D57u);
+    x.word[0][v] = (second >> 32) ^ x.word[1][v] ^ key0;
+    x.word[2][v] = (first >> 32) ^ x.word[3][v] ^ key1;
+    x.word[1][v] = second;
+    x.word[3][v] = first;
   }
-#pragma GCC ivdep
-  for (int64_t i = 0; i < kPhiloxLanes; ++i)
-    for (int word = 0; word < 4; ++word) target[4 * i + word] = words[word][i];
+}
+
+// Two words of a block become one long, the two longs of a block neighbours.
+LANE void store_blocks(Longs first, Longs second, Lane* target) {
+  Longs low{}, high{};
+  for (int64_t i = 0; i < kLongs; ++i) {
+    low[i] = static_cast<uint64_t>(i / 2 + i % 2 * kLongs);
+    high[i] = low[i] + kLongs / 2;
+  }
+  store_vector(target, __builtin_shuffle(first, second, low));
+  store_vector(target + 2 * kLongs, __builtin_shuffle(first, second, high));
+}
+
+// 4 * kPhiloxLanes words from a block on.
+LANE void philox_run(uint64_t block, uint32_t key0, uint32_t key1, Lane* target) {
+  PhiloxVectors x;
+  Longs blocks{};
+  for (int64_t i = 0; i < kLongs; ++i) blocks[i] = static_cast<uint64_t>(i);
+  blocks += block;
+  for (int64_t v = 0; v < kPhiloxVectors; ++v, blocks += kLongs) {
+    x.word[0][v] = blocks & (kPhiloxBlocks - 1);
+    x.word[1][v] = x.word[0][v] >> 32;
+    x.word[2][v] = x.word[3][v] = Longs{};
+  }
+#pragma GCC unroll 10
+  for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) philox_round(x, key0, key1);
+  for (int64_t v = 0; v < kPhiloxVectors; ++v)
+    store_blocks((x.word[0][v] & 0xFFFFFFFFu) | x.word[1][v] << 32, (x.word[2][v] & 0xFFFFFFFFu) | x.word[3][v] << 32,
+                 target + 4 * kLongs * v);
 }
 
 // How many lanes, in whole units, count upwards from the first.
