@@ -17,7 +17,8 @@ _ORACLE = 2.0**-52  # float64 rounds, too
 def held(value):
     """What the card computes with: float64 for floats, everything else unchanged."""
     if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
-        return through_card(value.float(), value.dtype).double()
+        exact = through_card(value.float(), value.dtype).double()
+        return torch.where(exact.isnan(), float("nan"), exact)  # a NaN's sign says nothing (N2)
     return value
 
 

@@ -157,7 +157,9 @@ class Call:
             layout = facts.layout
             whole = (facts.size, facts.stride) == (tuple(outcome.shape), outcome.stride())
             fits = (
-                layout is not None and layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick
+                layout is not None
+                and layout.stride_map[-1] > 0
+                and layout.elems_per_stick() == wanted.elems_per_stick()
             )
             if whole and fits and tensor.storage_offset() == 0:
                 return SpyreTensorLayout(layout.device_size, layout.stride_map, wanted, layout.element_arrangement)
