@@ -9,6 +9,8 @@ import pytest
 from openspyre import backend
 from openspyre.artifact import samples
 from openspyre.card import programs
+from openspyre.compiler import emit, pipeline
+from openspyre.compiler.text import parse_program
 from openspyre.program.model import Program, Step, StepKind
 from openspyre.program.verify import problems
 from openspyre.spec.errors import SpyreError
@@ -17,6 +19,33 @@ from openspyre.spec.ops.expression import Code, Instruction
 NUMBERS = (-1, 0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 127, 128, 129)
 STRICTER = ("inputs, there are", "a contraction has")  # what the card's form of a program cannot say wrong
 KINDS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.GATHER, StepKind.SCATTER)
+
+DRAW = """
+program "draw" pool 0
+number "seed_low" int32
+number "seed_high" int32
+number "offset_low" int32
+number "offset_high" int32
+number "{first}" {dtype}
+number "{second}" {dtype}
+buffer "out" output {dtype} [3, 50] [50, 1]
+op "draw" {row}
+  dim "rows" 3
+  dim "columns" 50
+  count 0 [50, 1]
+  number "seed_low" int32
+  number "seed_high" int32
+  number "offset_low" int32
+  number "offset_high" int32
+  number "{first}" {dtype}
+  number "{second}" {dtype}
+  write "out" {dtype} 0 [50, 1]
+"""
+DRAWS = (
+    ("uniform", "float32", "from", "to"),
+    ("normal", "float32", "mean", "std"),
+    ("random_integers", "int32", "from", "to"),
+)
 
 
 def mutated(value, choose: random.Random):
@@ -52,7 +81,11 @@ def card_takes(program: Program) -> bool:
 
 
 def steps() -> list[tuple[Program, Step]]:
-    made = [backend.compile_bundle(bundle) for bundle in samples.samples()]
+    draws = [DRAW.format(row=row, dtype=dtype, first=a, second=b) for row, dtype, a, b in DRAWS]
+    drawn = [emit.emit(pipeline.run(parse_program(text), verify=True)) for text in draws]
+    made = [backend.compile_bundle(bundle) for bundle in (*samples.samples(), *drawn)]
+    opcodes = {i.opcode for program in made for step in program.steps if step.code for i in step.code.instructions}
+    assert opcodes >= {"philox", "normal", "mul_high"}
     return [(program, step) for program in made for step in program.steps if step.kind in KINDS]
 
 
