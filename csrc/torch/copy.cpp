@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/neg.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -120,6 +121,9 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
   if (!is_supported(source.scalar_type()) || !is_supported(target.scalar_type()))
     source = source.to(target.scalar_type());  // float64 and the like
   tell_copy(source, target);
+  constexpr auto whole = c10::ScalarType::Long;
+  if (source.dim() == 0 && source.scalar_type() == whole && target.scalar_type() == whole)
+    source = at::scalar_tensor(ends_of_int32(*source.const_data_ptr<int64_t>()), source.options());
   // Pageable memory may change as soon as we return: it is staged.
   if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
   const HeldBuffers held = hold_buffers();

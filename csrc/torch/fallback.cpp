@@ -2,11 +2,11 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
 
 #include <mutex>
 
+#include "fallback_dtypes.h"
 #include "generator.h"
 #include "runtime.h"
 #include "sanitize_copy.h"
@@ -151,7 +151,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   {
     const FallbackScope scope(name);
-    at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+    run_on_cpu(op, *stack);
   }
 
   if (out_bytes == 0) {

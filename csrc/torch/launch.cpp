@@ -76,8 +76,9 @@ uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
           openspyre::sen169_to_float(openspyre::sen169_from_float(static_cast<float>(number.toDouble()))));
     case ScalarPlan::Encoding::IntBelow:
     case ScalarPlan::Encoding::Int: {
+      const bool below = encoding == ScalarPlan::Encoding::IntBelow;
       const int64_t given = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
-      const int64_t whole = given - (encoding == ScalarPlan::Encoding::IntBelow ? 1 : 0);
+      const int64_t whole = below ? given - 1 : ends_of_int32(given);
       if (whole != static_cast<int32_t>(whole)) {  // N8
         openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(whole) +
                                                                " does not fit the card's int32 (-2147483648 to " +

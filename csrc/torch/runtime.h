@@ -5,6 +5,7 @@
 #include <c10/core/ScalarType.h>
 #include <c10/core/Stream.h>
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -82,5 +83,12 @@ struct Translated<kernel> {
     return translated([&]() -> Result { return kernel(std::forward<Arguments>(arguments)...); });
   }
 };
+
+// The two ends of int64 stand for "below and above everything", as in torch.masked. Numbers that are one of them become
+// the ends of what the card holds (N8).
+inline int64_t ends_of_int32(int64_t number) {
+  if (number == std::numeric_limits<int64_t>::min()) return std::numeric_limits<int32_t>::min();
+  return number == std::numeric_limits<int64_t>::max() ? std::numeric_limits<int32_t>::max() : number;
+}
 
 }  // namespace torch_spyre

@@ -28,23 +28,34 @@ c10::ScalarType checked(std::optional<c10::ScalarType> dtype, std::optional<c10:
   return c10::dtype_or_default(dtype);
 }
 
-at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                 std::optional<c10::Device> device, std::optional<bool> pin_memory,
-                 std::optional<c10::MemoryFormat> memory_format) {
-  const OperatorAtWork at_work("aten::empty");
-  const c10::ScalarType type = checked(dtype, layout, pin_memory);
-  const c10::MemoryFormat format = memory_format.value_or(c10::MemoryFormat::Contiguous);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      format == c10::MemoryFormat::Contiguous || format == c10::MemoryFormat::Preserve, "spyre has no memory format ",
-      format, " for a tensor of size ", size,
-      ": its layouts are tiled; choose one with device_layout=torch.spyre.SpyreTensorLayout(...)");
-  at::detail::check_size_nonnegative(size);
-  c10::SmallVector<int64_t, 8> stride(size.size());
+using Strides = c10::SmallVector<int64_t, 8>;
+
+// A memory format is a statement about strides, and strides are the host's: the tiles do not know of it.
+void put_strides(c10::MemoryFormat format, at::IntArrayRef size, Strides& stride) {
+  const bool flat = format == c10::MemoryFormat::ChannelsLast, deep = format == c10::MemoryFormat::ChannelsLast3d;
+  TORCH_CHECK(!flat || size.size() == 4, "required rank 4 tensor to use channels_last format");
+  TORCH_CHECK(!deep || size.size() == 5, "required rank 5 tensor to use channels_last_3d format");
+  if (flat || deep) {
+    const auto strides = flat ? c10::get_channels_last_strides_2d(size) : c10::get_channels_last_strides_3d(size);
+    stride.assign(strides.begin(), strides.end());
+    return;
+  }
+  stride.resize(size.size());
   int64_t step = 1;
   for (size_t dim = size.size(); dim-- > 0;) {
     stride[dim] = step;
     step *= std::max<int64_t>(size[dim], 1);
   }
+}
+
+at::Tensor empty(at::IntArrayRef size, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
+                 std::optional<c10::Device> device, std::optional<bool> pin_memory,
+                 std::optional<c10::MemoryFormat> memory_format) {
+  const OperatorAtWork at_work("aten::empty");
+  const c10::ScalarType type = checked(dtype, layout, pin_memory);
+  at::detail::check_size_nonnegative(size);
+  Strides stride;
+  put_strides(memory_format.value_or(c10::MemoryFormat::Contiguous), size, stride);
   return new_default_tensor(size, stride, type, resolve(device));
 }
 
@@ -161,13 +172,14 @@ at::Tensor& set_nothing(at::Tensor& self) {
 }
 
 const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
-  TORCH_CHECK_NOT_IMPLEMENTED(memory_format.value_or(c10::MemoryFormat::Contiguous) == c10::MemoryFormat::Contiguous,
-                              "resize_ on spyre knows contiguous tensors only, not ", *memory_format);
+  TORCH_CHECK(memory_format != c10::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
   at::detail::check_size_nonnegative(size);
-  if (self.sizes() == size) return self;
-  c10::SmallVector<int64_t, 8> before(self.sizes().begin(), self.sizes().end());
-  c10::SmallVector<int64_t, 8> before_stride(self.strides().begin(), self.strides().end());
-  self.unsafeGetTensorImpl()->set_sizes_contiguous(size);
+  if (self.sizes() == size && !memory_format) return self;
+  const Strides before(self.sizes().begin(), self.sizes().end());
+  const Strides before_stride(self.strides().begin(), self.strides().end());
+  Strides stride;
+  put_strides(memory_format.value_or(c10::MemoryFormat::Contiguous), size, stride);
+  self.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
   const auto needed = static_cast<size_t>(bytes_needed(self));
   if (self.numel() == 0 || needed <= self.storage().nbytes()) return self;
   try {
@@ -232,7 +244,18 @@ bool may_take_over(const at::Tensor& self, const at::Tensor& from) {
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>()); }
 
+// nn.TransformerEncoder asks this before it packs a padded batch into a nested tensor, which the card does not hold:
+// the answer "no" takes the ordinary way, with the mask.
+bool left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
+
+at::Tensor refuse_nested(const at::Tensor& self, const at::Tensor&, bool) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "spyre holds strided tensors only, not nested ones (", self.sizes(),
+                              "); make the nn.TransformerEncoder with enable_nested_tensor=False or mask_check=True");
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(left_aligned));
+  m.impl("_nested_tensor_from_mask", TORCH_FN(refuse_nested));
   m.impl("empty.memory_format", TORCH_FN(Translated<&empty>::call));
   m.impl("empty_strided", TORCH_FN(Translated<&empty_strided>::call));
   m.impl("as_strided", TORCH_FN(as_strided));

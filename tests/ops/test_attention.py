@@ -1,5 +1,7 @@
 """Scaled dot-product attention against torch in float64, with what the contract allows: two rounded contractions (N4)."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -218,3 +220,23 @@ def test_layers_of_torch_evaluate_on_the_card(name, masked):
         result, wanted = result[0], wanted[0]
     kept = slice(None) if masked != "padding" else slice(0, 20)  # what stands at padding is nobody's business
     torch.testing.assert_close(result.cpu().double()[:, kept], wanted[:, kept], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mask_check", [True, False])
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested")
+def test_an_encoder_of_padded_sequences_evaluates(norm_first, mask_check):
+    """torch would pack such a batch into a nested tensor, on every device it knows and ours."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, norm_first=norm_first)
+    host = torch.nn.TransformerEncoder(layer, 2, mask_check=mask_check).eval()
+    card = copy.deepcopy(host).to("spyre")
+    x, padding = torch.randn(3, 7, 64), torch.arange(7) >= torch.tensor([[7], [4], [2]])
+    with torch.no_grad():
+        if not norm_first and not mask_check:  # the user insists on packing
+            with pytest.raises(NotImplementedError, match="enable_nested_tensor=False"):
+                card(x.to("spyre"), src_key_padding_mask=padding.to("spyre"))
+            return
+        got = card(x.to("spyre"), src_key_padding_mask=padding.to("spyre")).cpu()
+        want = host(x, src_key_padding_mask=padding)
+    torch.testing.assert_close(got[~padding], want[~padding], rtol=1e-3, atol=1e-3)
