@@ -1,6 +1,7 @@
 #include "launch.h"
 
 #include <bit>
+#include <cmath>
 #include <memory>
 
 namespace torch_spyre {
@@ -66,6 +67,18 @@ void make_results(const CallPlan& plan, GivenTensors given, c10::DeviceIndex dev
   }
 }
 
+// N8: a number from the host that the card cannot hold is an error, as in torch; so are infinities and NaN.
+template <typename Number>
+int32_t whole_of(Number number) {
+  constexpr Number below = Number{-2147483648} - 1, above = Number{2147483647} + 1;
+  if (!(number > below && number < above)) {
+    openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(number) +
+                                                           " does not fit the card's int32 (-2147483648 to " +
+                                                           "2147483647); move the tensor with .cpu() to use it");
+  }
+  return static_cast<int32_t>(number);
+}
+
 uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
   switch (encoding) {
     case ScalarPlan::Encoding::Float:
@@ -75,17 +88,11 @@ uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
       return std::bit_cast<uint32_t>(
           openspyre::sen169_to_float(openspyre::sen169_from_float(static_cast<float>(number.toDouble()))));
     case ScalarPlan::Encoding::IntBelow:
-    case ScalarPlan::Encoding::Int: {
-      const bool below = encoding == ScalarPlan::Encoding::IntBelow;
-      const int64_t given = number.isFloatingPoint() ? static_cast<int64_t>(number.toDouble()) : number.toLong();
-      const int64_t whole = below ? given - 1 : ends_of_int32(given);
-      if (whole != static_cast<int32_t>(whole)) {  // N8
-        openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(whole) +
-                                                               " does not fit the card's int32 (-2147483648 to " +
-                                                               "2147483647); move the tensor with .cpu() to use it");
-      }
-      return static_cast<uint32_t>(static_cast<int32_t>(whole));
-    }
+      return static_cast<uint32_t>(number.isFloatingPoint() ? whole_of(std::trunc(number.toDouble()) - 1)
+                                                            : whole_of(number.toLong() - 1));
+    case ScalarPlan::Encoding::Int:
+      return static_cast<uint32_t>(number.isFloatingPoint() ? whole_of(number.toDouble())
+                                                            : whole_of(ends_of_int32(number.toLong())));
     default:  // drawn: see LaunchDraws
       break;
   }

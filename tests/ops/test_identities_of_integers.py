@@ -43,3 +43,13 @@ def test_numbers_at_the_ends_of_int64_become_the_cards_ends(end, held):
         torch.tensor([end]).to("spyre")
     with pytest.raises(RuntimeError, match="does not fit"):
         x.masked_fill(x > 0, end // 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), 1e30, -2147483649.0, 2147483648.0])
+def test_floats_that_no_integer_of_the_card_holds_raise_and_are_named(number, dtype):
+    x = torch.zeros(3, dtype=dtype, device="spyre")
+    with pytest.raises(RuntimeError, match=f"the number {number:f} does not fit"):
+        x.fill_(number)
+    for held in (-2147483648.9, 2147483647.9, -0.9):  # truncated towards 0
+        assert x.fill_(held).tolist() == [int(held)] * 3
