@@ -8,7 +8,7 @@ CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card check fix bench asan fuzz opinfo build clean
+.PHONY: help demo test test-python test-card check fix bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,13 +44,26 @@ test-card: $(VENV)/.dependencies
 	cmake --build build/card-tests -j$(JOBS)
 	ctest --test-dir build/card-tests --output-on-failure --no-tests=error
 
-asan: $(VENV)/.dependencies  ## the card's tests under the address, undefined-behaviour and thread sanitizers
+asan: $(VENV)/.dependencies  ## the card's tests under the address, undefined-behaviour and thread sanitizers, and some mutants
 	$(CARD_TESTS) -B build/card-asan -DOPENSPYRE_SANITIZER=address,undefined > /dev/null
 	cmake --build build/card-asan -j$(JOBS)
 	ctest --test-dir build/card-asan --output-on-failure --no-tests=error
 	$(CARD_TESTS) -B build/card-tsan -DOPENSPYRE_SANITIZER=thread > /dev/null
 	cmake --build build/card-tsan -j$(JOBS)
 	ctest --test-dir build/card-tsan --output-on-failure --no-tests=error
+	$(MAKE) asan-card
+	$(ON_ASAN_CARD) --kind bundles --count 500
+	$(ON_ASAN_CARD) --kind programs --count 500
+
+# The card's Python module under the address sanitizer, for mutants: device memory is the card's to check, the heap is not.
+asan-card: $(VENV)/.dependencies
+	cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	  -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_SANITIZER=address -B build/python-asan > /dev/null
+	cmake --build build/python-asan -j$(JOBS)
+
+ON_ASAN_CARD = LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+               LD_LIBRARY_PATH=build/python-asan/csrc/card \
+               $(BIN)/python -m fuzz --card $$(echo build/python-asan/csrc/bindings/_card.*.so)
 
 check: build  ## format, lint, types, architecture
 	$(BIN)/ruff format --check .
@@ -67,8 +80,11 @@ fix: build  ## let the formatters and the linter repair what they can
 bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/results
 	$(BIN)/python -m bench
 
-fuzz: build  ## 10,000 mutated bundles and 2,000 random graphs: no crash, no hang, no wrong number
-	$(BIN)/python -m openspyre.artifact.fuzz --count 10000
+fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: no crash, no hang, no wrong number
+	$(BIN)/python -m fuzz --kind texts --count 10000
+	OPENSPYRE_SANITIZE=1 $(BIN)/python -m fuzz --kind bundles --count 10000
+	$(ON_ASAN_CARD) --kind bundles --count 10000
+	$(ON_ASAN_CARD) --kind programs --count 10000
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
 opinfo: build  ## every sample of torch's OpInfo and module_db on the card, eager and compiled (an hour or more)

@@ -5,6 +5,25 @@ import gc
 import pytest
 import torch
 
+from openspyre import backend
+from openspyre.artifact import check
+from openspyre.backend import cache
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _every_bundle_is_valid():
+    """What the compiler emits, anywhere in these tests, the verifier must accept."""
+    compile_bundle = backend.compile_bundle
+
+    def checked(bundle, **options):
+        assert check(bundle) == []
+        return compile_bundle(bundle, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "compile_bundle", checked)
+        patch.setattr(cache, "compile_bundle", checked)
+        yield
+
 
 @pytest.fixture(autouse=True)
 def _fresh_fallbacks():

@@ -24,7 +24,7 @@ OPENSPYRE_ROOMS = {
 ALL_ROOMS = {*OPENSPYRE_ROOMS, "tools"}
 ALLOWED = OPENSPYRE_ROOMS | {"tools": ALL_ROOMS, "torch_spyre": ALL_ROOMS}
 OUTSIDE_OF_OPENSPYRE = {"numpy"}
-OUTSIDE_OF_TESTS = {"pytest", "hypothesis"}
+OUTSIDE_OF_TESTS = {"pytest", "hypothesis", "fuzz"}  # fuzz/samples.py: bundles to start from
 
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "temp"}
 MAX_LINES = 500

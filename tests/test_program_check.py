@@ -6,8 +6,8 @@ from enum import Enum
 
 import pytest
 
+from fuzz import samples
 from openspyre import backend
-from openspyre.artifact import samples
 from openspyre.card import programs
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.text import parse_program

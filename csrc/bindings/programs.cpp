@@ -11,6 +11,7 @@
 #include "program.h"
 #include "program_table.h"
 #include "python_site.h"
+#include "sanitize_deeds.h"
 
 namespace py = pybind11;
 using namespace openspyre;
@@ -30,7 +31,12 @@ Enum by_name(const py::handle& value, std::initializer_list<const char*> names) 
 
 template <typename Value>
 Value field(const py::handle& object, const char* name) {
-  return py::cast<Value>(object.attr(name));
+  try {
+    return py::cast<Value>(object.attr(name));
+  } catch (const py::cast_error&) {  // a number beyond its C++ type, or no number at all
+    fail(Fault::InvalidArgument, std::string("the program's field '") + name + "' cannot be " +
+                                     py::cast<std::string>(py::repr(object.attr(name))).substr(0, 80));
+  }
 }
 
 DType dtype_named(const std::string& text) {
@@ -163,6 +169,9 @@ Step step_of(const py::handle& model) {
 uint64_t load(const py::object& model) {
   Program program;
   program.name = field<std::string>(model, "name");
+  if (const auto pool = field<int64_t>(model, "pool_bytes"); pool < 0)
+    fail(Fault::InvalidArgument,
+         "program '" + program.name + "' asks for a pool of " + std::to_string(pool) + " bytes");
   program.symbols =
       static_cast<int32_t>(py::len(model.attr("symbols"))) + (field<int64_t>(model, "pool_bytes") > 0 ? 1 : 0);
   program.symbol_names = field<std::vector<std::string>>(model, "symbols");
@@ -193,4 +202,10 @@ void bind_programs(py::module_& m) {
   m.def("load_program", &load);
   m.def("unload_program", [](uint64_t id) { withdraw(id); });
   m.def("run_program", &run);
+  m.def(
+      "misbehave_once",
+      [](const std::string& how) {
+        sanitize::misbehave_once(by_name<sanitize::Misdeed>(py::str(how), {"none", "skip", "store_beyond"}));
+      },
+      "For tests of the sanitizer: the next step or copy on an unkind card does not do what it says.");
 }

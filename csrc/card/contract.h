@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "isa.h"
@@ -29,6 +30,9 @@ struct Plan {
   int64_t b_row_stride = 0;
   std::vector<int64_t> slices;  // first k of each core slice, ascending, then k: their sums are added in this order
 };
+
+// What the kernels can't do of a step, or nothing.
+std::string problem_of(const Step& step);
 
 // The part of the step in `box`; a split of k must be whole in it. InvalidArgument for what the kernels can't do.
 Plan plan(const Step& step, const CoreBox& box);

@@ -8,10 +8,6 @@
 namespace openspyre::contract {
 namespace {
 
-[[noreturn]] void refuse(const Step& step, const std::string& problem) {
-  fail(Fault::InvalidArgument, "cannot contract in step '" + step.name + "': " + problem);
-}
-
 // Axes of the step. -1 where all of n or k lies in one block without a loop.
 struct Axes {
   int n = -1, k = -1;
@@ -19,32 +15,54 @@ struct Axes {
 
 Axes find_axes(const Step& step) {
   Axes axes{step.lane.block_loop, -1};
-  for (int i = 0; i < static_cast<int>(step.loops.size()); ++i) {
-    if (!step.loops[static_cast<size_t>(i)].reduced) continue;
-    if (axes.k >= 0) refuse(step, "it has two reduced loops; merge them into one loop of k blocks");
-    axes.k = i;
-  }
+  for (int i = 0; i < static_cast<int>(step.loops.size()); ++i)
+    if (step.loops[static_cast<size_t>(i)].reduced) axes.k = i;
   return axes;
 }
 
-void check(const Step& step) {
-  if (step.inputs.size() != 2 || step.outputs.size() != 1) refuse(step, "it needs two inputs and one output");
+std::string formats_problem(const Step& step) {
   const DataFormat a = step.inputs[0].element.format, b = step.inputs[1].element.format;
   const DataFormat c = step.outputs[0].element.format;
   const auto known = [](DataFormat format) {
     return format == DataFormat::SEN169_FP16 || format == DataFormat::IEEE_FP32;
   };
-  if (a != b) refuse(step, std::string("A is ") + name(a) + " and B is " + name(b) + "; convert one of them first");
-  if (!known(a)) refuse(step, std::string("there is no kernel for operands in ") + name(a));
-  if (!known(c)) refuse(step, std::string("there is no kernel for a result in ") + name(c));
-  for (const DataFormat format : {b, c}) {
+  if (a != b) return std::string("A is ") + name(a) + " and B is " + name(b) + "; convert one of them first";
+  if (!known(a)) return std::string("there is no kernel for operands in ") + name(a);
+  if (!known(c)) return std::string("there is no kernel for a result in ") + name(c);
+  for (const DataFormat format : {b, c})
     if (step.lane.lanes % elems_per_stick(format) != 0)
-      refuse(step,
-             "blocks of " + std::to_string(step.lane.lanes) + " lanes along n are no whole sticks of " + name(format));
-  }
-  if (step.k_lanes % elems_per_stick(a) != 0)
-    refuse(step, "blocks of " + std::to_string(step.k_lanes) + " lanes along k are no whole sticks of " + name(a));
+      return "blocks of " + std::to_string(step.lane.lanes) + " lanes along n are no whole sticks of " + name(format);
+  if (step.k_lanes < 1 || step.k_lanes % elems_per_stick(a) != 0)
+    return "blocks of " + std::to_string(step.k_lanes) + " lanes along k are no whole sticks of " + name(a);
+  return "";
 }
+
+// The tables of a plan are as long as the loops say: what the loops do not cover lies outside of the operands' spans.
+std::string loops_problem(const Step& step) {
+  const auto reduced =
+      std::count_if(step.loops.begin(), step.loops.end(), [](const Loop& loop) { return loop.reduced; });
+  if (reduced > 1) return "it has two reduced loops; merge them into one loop of k blocks";
+  const Axes axes = find_axes(step);
+  if (step.lane.reduced || (axes.n >= 0 && axes.n == axes.k)) return "the lanes run along n, which is not reduced";
+  const int64_t blocks = axes.k < 0 ? 1 : step.loops[static_cast<size_t>(axes.k)].extent;
+  const bool ends = blocks == 1 ? step.k_extent >= 0 : step.k_extent > step.k_lanes * (blocks - 1);
+  if (!ends || step.k_extent > step.k_lanes * blocks)
+    return "a k of " + std::to_string(step.k_extent) + " does not end in the last of " + std::to_string(blocks) +
+           " blocks of " + std::to_string(step.k_lanes);
+  return "";
+}
+
+}  // namespace
+
+std::string problem_of(const Step& step) {
+  if (step.inputs.size() != 2 || step.outputs.size() != 1) return "it needs two inputs and one output";
+  for (const Operand* operand : {&step.inputs[0], &step.inputs[1], &step.outputs[0]})
+    if (operand->kind != OperandKind::Vector) return "its operands are read and written along their sticks, as Vector";
+  const std::string formats = formats_problem(step);
+  return formats.empty() ? loops_problem(step) : formats;
+}
+
+namespace {
 
 int64_t stride_of(const Operand& operand, int loop) { return loop < 0 ? 0 : operand.stride[static_cast<size_t>(loop)]; }
 
@@ -104,7 +122,8 @@ void plan_slices(Plan& plan, const Step& step, const Axes& axes) {
 }  // namespace
 
 Plan plan(const Step& step, const CoreBox& box) {
-  check(step);
+  if (const std::string problem = problem_of(step); !problem.empty())
+    fail(Fault::InvalidArgument, "cannot contract in step '" + step.name + "': " + problem);
   const Axes axes = find_axes(step);
   const Operand &a = step.inputs[0], &b = step.inputs[1], &c = step.outputs[0];
   Plan plan;

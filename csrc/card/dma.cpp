@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "card.h"
@@ -15,6 +16,7 @@
 #include "error.h"
 #include "layout_text.h"
 #include "sanitize_copy.h"
+#include "sanitize_deeds.h"
 #include "workers.h"
 
 namespace openspyre {
@@ -52,10 +54,12 @@ std::string element_text(DeviceElement element) {
        "no conversion from " + source + " to " + target + "; go over a type both sides have, such as float32");
 }
 
-// A view of another type than the buffer's reads the same bits in that type's own format (D5).
 DeviceElement element_of(const DeviceView& view) {
-  const bool same = view.dtype == view.shape->dtype();
-  return {view.dtype, same ? view.shape->layout().format : device_format(view.dtype)};
+  const DeviceElement element = openspyre::element_of(view.shape, view.dtype);
+  if (device_itemsize(element.format) != device_itemsize(view.shape->layout().format)) [[unlikely]]
+    fail(Fault::UnsupportedFormat, "a buffer in " + std::string(name(view.shape->layout().format)) +
+                                       " cannot be read as " + element_text(element) + ": elements of another width");
+  return element;
 }
 
 // A long row, such as a 1-D tensor: by runs, and those by tiles, or by lanes if contiguous.
@@ -253,13 +257,34 @@ void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte*
   }
 }
 
+void move_across(const DeviceView& source, const DeviceView& target, const convert::Conversion& convert, bool overlap) {
+  if (same_places(source, target) && element_of(source) == element_of(target)) {
+    if (source.memory == target.memory) return;
+    if (covers_buffer(source)) {
+      std::memcpy(target.memory, source.memory, static_cast<size_t>(source.shape->device_bytes()));
+      return;
+    }
+  }
+  const int64_t elements = count_elements(source.size);
+  const int64_t staged = overlap ? elements : std::min(elements, kStageElements);
+  const int64_t itemsize = device_itemsize(source.shape->layout().format);
+  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(staged * itemsize));
+  overlap ? stage(source, target, scratch.get(), convert) : stage_blocks(source, target, scratch.get(), convert, 0);
+}
+
 }  // namespace
+
+DeviceElement element_of(const ShapePtr& shape, DType dtype) {
+  return {dtype, dtype == shape->dtype() ? shape->layout().format : device_format(dtype)};
+}
 
 void copy_in(const HostView& source, const DeviceView& target) {
   check_sizes(source.size, target.size);
   const convert::Conversion convert = convert::to_device(source.dtype, element_of(target));
   if (convert.run == nullptr) no_conversion(name(source.dtype), element_text(element_of(target)));
   if (count_elements(target.size) == 0 || configuration().null) return;
+  std::optional<sanitize::AtWork> at_work;
+  if (configuration().sanitize) at_work.emplace();
   sanitize::copying_in(target);
   auto* data = static_cast<std::byte*>(source.data);
   const int itemsize = host_itemsize(source.dtype);
@@ -286,21 +311,13 @@ void copy_across(const DeviceView& source, const DeviceView& target) {
   check_sizes(source.size, target.size);
   const convert::Conversion convert = convert::between(element_of(source), element_of(target));
   if (convert.run == nullptr) no_conversion(element_text(element_of(source)), element_text(element_of(target)));
-  const int64_t elements = count_elements(source.size);
-  if (elements == 0 || configuration().null) return;
+  if (count_elements(source.size) == 0 || configuration().null) return;
+  const bool overlap = may_overlap(source, target);
+  if (!configuration().sanitize) return move_across(source, target, convert, overlap);
+  const sanitize::AtWork at_work;
   sanitize::copying_across(source, target);
-  if (same_places(source, target) && element_of(source) == element_of(target)) {
-    if (source.memory == target.memory) return;
-    if (covers_buffer(source)) {
-      std::memcpy(target.memory, source.memory, static_cast<size_t>(source.shape->device_bytes()));
-      return;
-    }
-  }
-  const bool whole = may_overlap(source, target);
-  const int64_t staged = whole ? elements : std::min(elements, kStageElements);
-  const int64_t itemsize = device_itemsize(source.shape->layout().format);
-  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(staged * itemsize));
-  whole ? stage(source, target, scratch.get(), convert) : stage_blocks(source, target, scratch.get(), convert, 0);
+  const auto act = [&] { move_across(source, target, convert, overlap); };
+  overlap ? act() : sanitize::watch_copy(target, act);
 }
 
 void read_codes(const DeviceView& source, std::byte* dense) {

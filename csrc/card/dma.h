@@ -29,6 +29,10 @@ struct DeviceView {
   std::vector<int64_t> stride;
 };
 
+// How the elements of a buffer are read as `dtype`: one that is not the buffer's own reads its bits in its own format.
+// Both formats must have the same width.
+DeviceElement element_of(const ShapePtr& shape, DType dtype);
+
 // Sizes must be equal; throws InvalidArgument otherwise, UnsupportedFormat for a pair without a conversion,
 // ValueOutOfRange naming index and value for an integer the device format cannot hold (nothing is promised of the
 // target then).

@@ -53,6 +53,17 @@ class Cutter {
     pieces_.push_back(std::move(walk.piece));
   }
 
+  [[noreturn]] void reject(const Walk& walk) const {
+    std::vector<int64_t> size, stride;
+    for (const Axis& axis : walk.piece.axes) {
+      size.push_back(axis.count);
+      stride.push_back(axis.view);
+    }
+    fail(Fault::InvalidArgument, "a view of size " + list_text(size) + ", strides " + list_text(stride) + ", offset " +
+                                     std::to_string(walk.piece.view) + " leaves its buffer of size " +
+                                     list_text(shape_.host_size()) + ", strides " + list_text(shape_.host_stride()));
+  }
+
  private:
   // The furthest element's offset, each part of it modulo `step` (0: as it is).
   static int64_t reach(const Walk& walk, int64_t step) {
@@ -109,17 +120,6 @@ class Cutter {
       result.rests.push_back(walk.rests[axis] * inner);
     }
     return result;
-  }
-
-  [[noreturn]] void reject(const Walk& walk) const {
-    std::vector<int64_t> size, stride;
-    for (const Axis& axis : walk.piece.axes) {
-      size.push_back(axis.count);
-      stride.push_back(axis.view);
-    }
-    fail(Fault::InvalidArgument, "a view of size " + list_text(size) + ", strides " + list_text(stride) + ", offset " +
-                                     std::to_string(walk.piece.view) + " leaves its buffer of size " +
-                                     list_text(shape_.host_size()) + ", strides " + list_text(shape_.host_stride()));
   }
 
   const BufferShape& shape_;
@@ -211,8 +211,14 @@ std::vector<Axis> merged_axes(std::span<const int64_t> size, std::span<const int
 std::vector<Piece> plan(const BufferShape& shape, int64_t view_offset, std::vector<Axis> axes) {
   std::vector<Piece> pieces;
   Walk walk{{std::move(axes), {}, 0, view_offset, 0, false}, {}, view_offset};
-  for (const Axis& axis : walk.piece.axes) walk.rests.push_back(axis.view);
-  Cutter(shape, pieces).descend(std::move(walk), 0);
+  bool forwards = view_offset >= 0;
+  for (const Axis& axis : walk.piece.axes) {
+    forwards = forwards && axis.view >= 0;
+    walk.rests.push_back(axis.view);
+  }
+  Cutter cutter(shape, pieces);
+  if (!forwards) cutter.reject(walk);  // digits of what is negative would lie before the buffer
+  cutter.descend(std::move(walk), 0);
   for (Piece& piece : pieces) {
     if (piece.irregular) continue;
     tidy(piece.axes, true);

@@ -1,12 +1,12 @@
 // Prepared programs: every step checked and made ready once, then run in order with the addresses of a launch.
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "dma.h"
 #include "floating_point.h"
 #include "launch_memory.h"
 #include "prepared_step.h"
+#include "sanitize_deeds.h"
 #include "sanitize_step.h"
 #include "scratchpad.h"
 #include "workers.h"
@@ -98,9 +98,13 @@ class Engine final : public PreparedProgram {
       scratchpads = card.scratchpads().claim(program_.cores(), static_cast<uint64_t>(scratchpad_reach_));
     const bool unkind = card.settled_shadow() != nullptr;
     for (size_t i = 0; i < steps_.size() && !loops_abandoned(); ++i) {
-      std::optional<sanitize::CheckedStep> checked;
-      if (unkind) checked.emplace(card, program_, i, launch);
-      run_step(card, i, launch);
+      if (!unkind) {
+        run_step(card, i, launch);
+        continue;
+      }
+      const sanitize::AtWork at_work;
+      sanitize::CheckedStep checked(card, program_, i, launch);
+      checked.run([&] { run_step(card, i, launch); });
     }
   }
 

@@ -35,6 +35,7 @@ std::vector<std::string> check_step(const Step& step, int32_t symbols, int32_t s
 // input.
 std::vector<CodeInput> reduce_finish_registers(const Step& step, RegisterType folded);
 void check_row_stages(const Step& step, std::vector<std::string>& problems);
+void check_relayout(const Step& step, int32_t symbols, std::vector<std::string>& problems);
 
 // prepare() with the instruction set chosen by the caller (tests compare them).
 std::shared_ptr<const PreparedProgram> prepare_for(Program program, Isa isa);

@@ -161,6 +161,7 @@ bool OperandAccess::may_write(const std::byte* memory, int64_t bytes) const {
     return false;
   }
   if (log_->writes_wanted) log_->note(log_->writes, {memory, memory + bytes, core_, number_});
+  log_->note(log_->stored, {memory, memory + bytes, core_, number_});
   const ByteState* states = shadow_->at(memory);
   if (is_allocated(states[0]) && is_allocated(states[bytes - 1])) return true;
   report(FindingKind::FreedWrite, memory, "it was freed before the step ran");

@@ -32,6 +32,7 @@ class AccessLog {
   void note(std::vector<Entry>& entries, const Entry& entry);
   bool writes_wanted = false, reads_wanted = false;
   std::vector<Entry> writes, reads;
+  std::vector<Entry> stored;  // always: what the step must be seen to do
 };
 
 class OperandAccess {
@@ -46,6 +47,7 @@ class OperandAccess {
   const std::byte* base() const { return base_; }
   const Operand& operand() const { return operand_; }
   int itemsize() const { return itemsize_; }
+  const Shadow::Extent& block() const { return allowed_; }  // if usable
 
   // A block of lanes `offset` bytes from the base; lanes from `valid` on are padding.
   void read(int64_t offset, int valid, LaneTaint& taint) const;

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "layout_text.h"
+#include "sanitize_deeds.h"
 #include "sanitize_findings.h"
 #include "shadow.h"
+#include "workers.h"
 
 namespace openspyre::sanitize {
 namespace {
@@ -59,6 +61,32 @@ class ElementStates {
   int64_t elements_;
   int itemsize_;
   std::unique_ptr<ByteState[]> bytes_;
+};
+
+// The elements themselves, in the order of the view.
+class ElementCodes {
+ public:
+  explicit ElementCodes(const DeviceView& view)
+      : itemsize_(itemsize_of(view)), bytes_(static_cast<size_t>(count_elements(view) * itemsize_)) {}
+  void fill(int pattern) { std::memset(bytes_.data(), pattern, bytes_.size()); }
+  void write(const DeviceView& view) const { write_codes(bytes_.data(), view); }
+  void read(const DeviceView& view) { read_codes(view, bytes_.data()); }
+
+  // The first element that consists of the pattern, or -1.
+  int64_t first(int pattern) const {
+    const auto wanted = static_cast<std::byte>(pattern);
+    const auto itemsize = static_cast<size_t>(itemsize_);
+    for (size_t at = 0; at < bytes_.size(); at += itemsize) {
+      size_t same = 0;
+      while (same < itemsize && bytes_[at + same] == wanted) ++same;
+      if (same == itemsize) return static_cast<int64_t>(at / itemsize);
+    }
+    return -1;
+  }
+
+ private:
+  int itemsize_;
+  std::vector<std::byte> bytes_;
 };
 
 std::string address_text(const Shadow& shadow, const std::byte* memory) {
@@ -156,13 +184,41 @@ AllowUninitialisedReads::~AllowUninitialisedReads() { --reads_allowed; }
 CopyName::CopyName(std::string name) : name_(std::move(name)) { copy_name = &name_; }
 CopyName::~CopyName() { copy_name = nullptr; }
 
+void watch_copy(const DeviceView& target, const std::function<void()>& copy) {
+  const Shadow* shadow = Shadow::of(target.memory);
+  if (!shadow) return copy();
+  const bool skips = take_misdeed() == Misdeed::Skip;
+  const auto unwritten = [&](int pattern) {
+    ElementCodes codes(target);
+    codes.fill(pattern);
+    codes.write(target);
+    if (!skips) copy();
+    codes.read(target);
+    return codes.first(pattern);
+  };
+  if (unwritten(0x5A) < 0) return;
+  const int64_t element = unwritten(0xA5);  // an element may look like the first poison
+  if (element < 0 || loops_abandoned()) return;  // a process that ends leaves its copies half done
+  Findings findings = findings_here("copy within the card");
+  findings.add(FindingKind::Unwritten, 0, [&] {
+    return "element " + list_text(index_of(element, target.size)) + " of " + tensor_text(target) +
+           ": the copy says it stores this element, and did not";
+  });
+  findings.settle();
+}
+
 void wrote_bytes(const std::byte* memory, size_t bytes) {
-  if (Shadow* shadow = Shadow::of(memory)) shadow->set(memory, bytes, ByteState::Initialised);
+  Shadow* shadow = Shadow::of(memory);
+  if (!shadow) return;
+  const AtWork at_work;
+  shadow->set(memory, bytes, ByteState::Initialised);
 }
 
 void copied_bytes(const std::byte* source, const std::byte* target, size_t bytes) {
   const Shadow *from = Shadow::of(source), *to = Shadow::of(target);
-  if (from && to) std::memcpy(to->at(target), from->at(source), bytes);
+  if (!from || !to) return;
+  const AtWork at_work;
+  std::memcpy(to->at(target), from->at(source), bytes);
 }
 
 }  // namespace openspyre::sanitize

@@ -2,6 +2,7 @@
 // element along. Nothing happens for memory without a shadow.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "dma.h"
@@ -13,6 +14,8 @@ void copying_in(const DeviceView& target);
 void copied_in(const DeviceView& target);
 void copying_out(const DeviceView& source);
 void copying_across(const DeviceView& source, const DeviceView& target);
+// Runs a copy and sees that it wrote every element; source and target lie apart.
+void watch_copy(const DeviceView& target, const std::function<void()>& copy);
 
 // The host reads on somebody's behalf whether anything was written or not: a fallback's out= tensors.
 class AllowUninitialisedReads {
@@ -28,6 +31,7 @@ class CopyName {
   ~CopyName();
   CopyName(const CopyName&) = delete;
   CopyName& operator=(const CopyName&) = delete;
+  const std::string& text() const { return name_; }
 
  private:
   const std::string name_;

@@ -29,8 +29,9 @@ std::atomic<bool> notices_wait{false};
 
 const char* name(FindingKind kind) {
   constexpr const char* names[kFindingKinds] = {
-      "out-of-bounds", "freed-read", "freed-write",     "uninitialised-read", "tainted-element", "tainted-address",
-      "write-race",    "read-race",  "scratchpad-read", "host-read",          "integer-wrap"};
+      "out-of-bounds",    "freed-read", "freed-write", "uninitialised-read", "tainted-element",
+      "tainted-address",  "write-race", "read-race",   "scratchpad-read",    "unwritten",
+      "undeclared-write", "host-read",  "integer-wrap"};
   return names[static_cast<int>(kind)];
 }
 

@@ -20,10 +20,12 @@ enum class FindingKind : uint8_t {
   WriteRace,
   ReadRace,
   ScratchpadRead,
-  HostRead,     // of what nobody wrote: torch allows it, so it is a notice unless the sanitizer is strict
-  IntegerWrap,  // arithmetic of int64 tensors beyond int32 (N8): a notice too
+  Unwritten,        // a step did not store what it says it stores
+  UndeclaredWrite,  // or stored what it does not say
+  HostRead,         // of what nobody wrote: torch allows it, so it is a notice unless the sanitizer is strict
+  IntegerWrap,      // arithmetic of int64 tensors beyond int32 (N8): a notice too
 };
-constexpr int kFindingKinds = 11;
+constexpr int kFindingKinds = 13;
 const char* name(FindingKind kind);  // "out-of-bounds", "freed-read", ...
 bool is_notice(FindingKind kind);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "sanitize_walk.h"
+#include "workers.h"
 
 namespace openspyre::sanitize {
 namespace {
@@ -40,13 +41,26 @@ CheckedStep::CheckedStep(Card& card, const Program& program, size_t number, cons
   const Step& step = program.steps[number];
   if (step.kind == StepKind::Relayout) return;
   Findings findings(step_text(program, number));
-  StepWalk walk(card, program, step, launch, findings);
+  walk_ = std::make_unique<StepWalk>(card, program, step, launch, findings);
   for (int core = 0; core < core_count(step); ++core) {
-    walk.aim(core);
-    if (core == 0) walk.choose_log();
-    walk_core(walk, step, core);
+    walk_->aim(core);
+    if (core == 0) walk_->choose_log();
+    walk_core(*walk_, step, core);
   }
-  walk.report_races();
+  walk_->report_races();
+  findings.settle();
+  deeds_ = std::make_unique<Deeds>(walk_->stored(), walk_->read(), walk_->blocks());
+}
+
+CheckedStep::~CheckedStep() = default;
+
+void CheckedStep::store_beyond() const { walk_->store_beyond(); }
+
+void CheckedStep::look(const Act& again) {
+  if (loops_abandoned()) return;  // the process ends, and the step was left half done
+  Findings findings(name_.text());
+  for (const Deeds::Unwritten& unwritten : deeds_->unwritten(again)) walk_->report_unwritten(unwritten, findings);
+  if (const std::byte* place = deeds_->changed_beyond()) walk_->report_undeclared(place, findings);
   findings.settle();
 }
 

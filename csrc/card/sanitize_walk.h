@@ -6,6 +6,7 @@
 
 #include "launch_memory.h"
 #include "sanitize_code.h"
+#include "sanitize_deeds.h"
 #include "sanitize_races.h"
 
 namespace openspyre::sanitize {
@@ -26,6 +27,14 @@ class StepWalk {
   void scatter(int core);
   void ordered(int core);  // Scan and Sort
 
+  // What the walked cores store and read, and the blocks all of that lies in.
+  std::vector<StoredRange> stored() const;
+  std::vector<Shadow::Extent> read() const;
+  std::vector<Shadow::Extent> blocks() const;
+  void report_unwritten(const Deeds::Unwritten& unwritten, Findings& findings);
+  void report_undeclared(const std::byte* place, Findings& findings);
+  void store_beyond() const;  // a misdeed: behind what the last output stores
+
  private:
   // Calls body(offsets, valid lanes) for the points of a core's loops; all of them, or those not reduced.
   template <typename Body>
@@ -42,6 +51,8 @@ class StepWalk {
   bool load_index(const StreamOffsets& at, int valid);  // false: the step itself will refuse it
   void gather_lanes(const StreamOffsets& at, int valid);
   bool is_row_scalar(size_t output) const;
+  void add_read(const Operand& operand, std::vector<Shadow::Extent>& read) const;
+  OperandAccess& aimed(int number, int core, Findings& findings);
 
   Card& card_;
   const Step& step_;

@@ -56,6 +56,15 @@ std::string described(Sizes size, Sizes stride, const Layout& layout) {
   fail(Fault::InvalidLayout, described(size, stride, layout) + what);
 }
 
+// Whether all offsets, and with them all of the layout's arithmetic, stay far from overflowing.
+bool countable(Sizes size, Sizes stride, const Layout& layout) {
+  constexpr __int128 kMost = __int128{1} << 62;
+  __int128 reach = 0, bytes = kStickBytes;
+  for (size_t i = 0; i < size.size(); ++i) reach = std::min(kMost, reach + static_cast<__int128>(size[i]) * stride[i]);
+  for (const int64_t count : layout.device_size) bytes = std::min(kMost, bytes * std::max<int64_t>(1, count));
+  return reach < kMost && bytes < kMost;
+}
+
 void check_layout(Sizes size, Sizes stride, DType dtype, const Layout& layout) {
   const auto reject = [&](const std::string& what) { misfit(size, stride, layout, what); };
   const auto below = [](Sizes values, int64_t limit) {
@@ -77,6 +86,7 @@ void check_layout(Sizes size, Sizes stride, DType dtype, const Layout& layout) {
   const bool empty = std::find(size.begin(), size.end(), 0) != size.end();
   if (below(layout.device_size, empty ? 0 : 1)) reject("device sizes must be positive");
   if (below(layout.stride_map, -1)) reject("strides in the map cannot be below -1");
+  if (!countable(size, stride, layout)) reject("it has more elements than 62 bits can count");
 }
 
 // Each stride at least the next smaller one times its size: the dims can be told apart by division.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "byte_text.h"
+#include "contract.h"
 #include "nest.h"
 #include "prepared_step.h"
 #include "vector_code.h"
@@ -16,13 +17,14 @@ class StepCheck {
 
   std::vector<std::string> run() {
     if (step_.kind == StepKind::Relayout) {
-      check_views();
+      check_relayout(step_, symbols_, problems_);
       return std::move(problems_);
     }
     check_loops();
     check_lanes();
     check_operands();
     if (problems_.empty()) check_kind();
+    if (problems_.empty()) check_points();
     return std::move(problems_);
   }
 
@@ -31,10 +33,14 @@ class StepCheck {
     if (!holds) problems_.push_back(otherwise);
   }
 
+  static int64_t product(int64_t a, int64_t b, int64_t most) {
+    return b > most / a ? most : a * std::max<int64_t>(1, b);
+  }
+
   void check_loops() {
     require(step_.loops.size() <= kMaxLoops,
             std::to_string(step_.loops.size()) + " loops, a step has at most " + std::to_string(kMaxLoops));
-    int64_t cores = 1;
+    int64_t cores = 1, points = 1;
     for (size_t k = 0; k < step_.loops.size(); ++k) {
       const Loop& loop = step_.loops[k];
       const std::string where = "loop " + std::to_string(k) + " (extent " + std::to_string(loop.extent) + ", split " +
@@ -42,8 +48,10 @@ class StepCheck {
       require(loop.extent >= 1 && loop.extent < (int64_t{1} << 40), where + ": the extent is out of range");
       require(loop.split >= 1 && loop.split <= kMaxCores, where + ": a split is 1 to " + std::to_string(kMaxCores));
       require(loop.split < 1 || loop.extent % loop.split == 0, where + ": the split does not divide the extent");
-      cores = std::min<int64_t>(cores * std::max(1, loop.split), 1 << 20);
+      cores = std::min<int64_t>(cores * std::clamp(loop.split, 1, kMaxCores + 1), 1 << 20);
+      points = product(points, loop.extent, kMostPoints);
     }
+    require(points < kMostPoints, "its loops have more points together than a card could ever walk");
     require(cores <= kMaxCores,
             "the splits ask for " + std::to_string(cores) + " cores, a card has " + std::to_string(kMaxCores));
   }
@@ -52,7 +60,7 @@ class StepCheck {
     const LaneBlock& lane = step_.lane;
     require(lane.lanes >= kLaneUnit && lane.lanes <= kChunkLanes && lane.lanes % kLaneUnit == 0,
             std::to_string(lane.lanes) + " lanes, a block has a multiple of 32 up to " + std::to_string(kChunkLanes));
-    require(lane.block_loop < static_cast<int>(step_.loops.size()),
+    require(lane.block_loop >= -1 && lane.block_loop < static_cast<int>(step_.loops.size()),
             "block_loop " + std::to_string(lane.block_loop) + " is not a loop");
     if (!problems_.empty()) return;
     const int64_t blocks = lane.block_loop < 0 ? 1 : step_.loops[static_cast<size_t>(lane.block_loop)].extent;
@@ -88,6 +96,8 @@ class StepCheck {
     require(operand.stride.size() == step_.loops.size(), where + " has " + std::to_string(operand.stride.size()) +
                                                              " strides for " + std::to_string(step_.loops.size()) +
                                                              " loops");
+    if (problems_.empty())
+      require(!reaches_too_far(step_, operand), where + ": its offset and strides reach beyond any card");
     if (operand.kind == OperandKind::Iota) return;
     if (operand.space == Space::Memory)
       require(operand.symbol >= 0 && operand.symbol < symbols_,
@@ -119,12 +129,10 @@ class StepCheck {
 
   // All cores reach equally far. What an index chooses is reached a row at a time: a table may be of any size.
   void check_span(const Operand& operand, const std::string& where) {
-    const bool is_table = (step_.kind == StepKind::Gather && &operand == &step_.inputs[0]) ||
-                          (step_.kind == StepKind::Scatter && &operand == &step_.outputs[0]);
     const ElementSpan span = operand_span(step_, operand, 0);
     const auto bytes = static_cast<uint64_t>((span.last - span.first + 1) * device_itemsize(operand.element.format));
     const uint64_t limit = configuration().core_span_bytes;
-    require(is_table || bytes <= limit,
+    require(is_table(step_, operand) || bytes <= limit,
             where + ": each core reaches over " + byte_text(bytes) + " of it, a core's span in one tensor is at most " +
                 byte_text(limit) +
                 "; divide the step over more cores or the tensor into parts, or have a card that reaches further "
@@ -207,9 +215,33 @@ class StepCheck {
   void check_rows() {
     check_reduced_lanes();
     check_row_stages(step_, problems_);
+    check_row_length();
     for (size_t k = 0; k < step_.loops.size(); ++k)
       require(!step_.loops[k].reduced || step_.loops[k].split == 1,
               "loop " + std::to_string(k) + " runs along the rows and cannot be split over cores");
+  }
+
+  // Rows are kept whole, in 32-bit lanes. No row is longer than what a core reaches, however often it reads it.
+  void check_row_length() {
+    const auto most = static_cast<int64_t>(configuration().core_span_bytes);
+    int64_t length = step_.lane.lanes;
+    for (const Loop& loop : step_.loops)
+      if (loop.reduced) length = product(length, loop.extent, most + 1);
+    require(length <= most, "a row has more elements than a core reaches bytes, " + std::to_string(most));
+  }
+
+  // A step stores every element once, or it would never end. An index may choose a place again.
+  void check_points() {
+    if (step_.kind == StepKind::Scatter || step_.kind == StepKind::Scan || step_.kind == StepKind::Sort) return;
+    int64_t points = 1;
+    for (const Loop& loop : step_.loops)
+      if (!loop.reduced) points *= loop.extent;
+    for (size_t i = 0; i < step_.outputs.size(); ++i) {
+      const ElementSpan span = operand_span(step_, step_.outputs[i]);
+      require(points <= span.last - span.first + 1, "output " + std::to_string(i) + ": " + std::to_string(points) +
+                                                        " points are stored in " +
+                                                        std::to_string(span.last - span.first + 1) + " elements");
+    }
   }
 
   void check_index(size_t values) {
@@ -221,6 +253,8 @@ class StepCheck {
     require(index.kind != OperandKind::Scalar && register_type(index) == RegisterType::Int,
             "the index must be an integer operand");
     require(step_.index_bound >= 1, "index_bound is " + std::to_string(step_.index_bound) + ", at least 1 is needed");
+    const OperandKind kind = step_.inputs[0].kind;
+    require(kind == OperandKind::Vector || kind == OperandKind::Splat, "its values must be in memory");
     const CodeInput value{register_type(step_.inputs[0]), false};
     check_results(check_code(step_.code, {&value, 1}, "code", problems_));
   }
@@ -241,6 +275,8 @@ class StepCheck {
       require(step_.loops[k].split == 1 || step_.outputs[0].stride[k] != 0,
               "loop " + std::to_string(k) + " chooses the scattered row and cannot be split over cores");
     require(step_.inputs[1].kind != OperandKind::Vector, "a scatter takes one index per point");
+    require(!step_.accumulate || can_load(step_.outputs[0]),
+            "output 0: " + element_text(step_.outputs[0]) + " cannot be loaded, so nothing can be added to it");
   }
 
   // Rows go from front to back: neighbours in a row are neighbours in memory.
@@ -250,6 +286,10 @@ class StepCheck {
     require(step_.combine == one || step_.combine == other, "this combination of elements is none of its own");
     if (!problems_.empty()) return;
     const size_t last = step_.loops.size() - 1;
+    require(step_.inputs[0].kind == OperandKind::Splat, "the elements of an input row are read one by one, as Splat");
+    require(step_.loops[1].extent <= INT32_MAX, "a row has more elements than an int32 can count");
+    require(can_store(step_.outputs[0], register_type(step_.inputs[0])),
+            "output 0: " + element_text(step_.outputs[0]) + " cannot be stored");
     require(step_.inputs[0].stride[1] == 1, "the elements of an input row must lie one behind the other");
     for (const Operand& output : step_.outputs)
       require(output.stride[last] == 1 && output.kind == OperandKind::Splat,
@@ -264,26 +304,11 @@ class StepCheck {
   }
 
   void check_contract() {
-    require(step_.inputs.size() == 2 && step_.outputs.size() == 1, "a contraction has two inputs and one output");
-  }
-
-  void check_views() {
-    require(step_.views.size() == 2 && step_.inputs.size() == 1 && step_.outputs.size() == 1,
-            "a relayout has one input, one output and a view of each");
-    if (!problems_.empty()) return;
-    for (const Operand* operand : {&step_.inputs[0], &step_.outputs[0]}) {
-      require(operand->space == Space::Memory, "the DMA of a relayout does not reach scratchpads");
-      require(operand->symbol >= 0 && operand->symbol < symbols_,
-              "symbol " + std::to_string(operand->symbol) + " of " + std::to_string(symbols_));
-    }
-    for (const Step::View& view : step_.views) {
-      require(view.shape != nullptr, "a view has no buffer shape");
-      require(view.size.size() == view.stride.size(), "a view has as many strides as sizes");
-    }
-    require(step_.views[0].size == step_.views[1].size, "source and target of a relayout have different sizes");
+    if (const std::string problem = contract::problem_of(step_); !problem.empty()) problems_.push_back(problem);
   }
 
   static constexpr int kMaxCores = 32;
+  static constexpr int64_t kMostPoints = int64_t{1} << 44;  // times lanes, cores and items: far from overflowing
   const Step& step_;
   const int32_t symbols_, scalars_;
   std::vector<std::string> problems_;

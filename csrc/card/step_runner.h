@@ -42,6 +42,13 @@ struct ElementSpan {
 };
 ElementSpan operand_span(const Step& step, const Operand& operand, int core = -1);
 
+bool is_table(const Step& step, const Operand& operand);  // what an index chooses from
+
+// No card reaches so far. Whether an operand (or an Iota's values) would: all other arithmetic on places can rely on
+// it.
+constexpr int64_t kFarthestElement = int64_t{1} << 48;
+bool reaches_too_far(const Step& step, const Operand& operand);
+
 // Each spreads its cores over the worker pool and returns when all are done. Validated steps only.
 void run_contract(const Step& step, const StepArguments& arguments, CoreRange cores);
 

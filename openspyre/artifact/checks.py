@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from openspyre.artifact.expression_check import check_expression
 from openspyre.artifact.fields import Problems
+from openspyre.artifact.format_check import check_buffer, check_formats, check_reading, check_unit
 from openspyre.artifact.geometry import blocks, lane_block
-from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Lanes, Place, Role, Scalar, Tensor
-from openspyre.spec.machine import MIB, SPYRE, Machine
+from openspyre.artifact.kind_check import check_kind
+from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Iota, Lanes, Place, Role, Scalar, Tensor
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.machine import GIB, MIB, SPYRE, Machine
 from openspyre.spec.ops import TABLE, Indexing, Kind
 
 MAX_OPERANDS = 8
+MAX_DIMS = 10
+FURTHEST_ELEMENT = 1 << 48  # no card reaches so far
 
 
 def check_description(description: Description, problems: Problems, machine: Machine = SPYRE) -> None:
@@ -19,6 +26,11 @@ def check_description(description: Description, problems: Problems, machine: Mac
         problems.say("openspyre_.dims", f"splits for {cores} cores", f"at most {machine.cores}")
     if max(len(description.inputs), len(description.outputs)) > MAX_OPERANDS:
         problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", f"at most {MAX_OPERANDS}")
+    before = len(problems.found)
+    _check_form(description, problems)
+    if len(problems.found) > before:
+        return
+    _check_extents(description, problems, machine)
     for index, dim in enumerate(description.dims):
         count = blocks(description, index)
         if count % dim.split:
@@ -27,83 +39,76 @@ def check_description(description: Description, problems: Problems, machine: Mac
             problems.say(f"openspyre_.dims[{index}].split", str(dim.split), expected)
     for index, tensor in enumerate(description.tensors):
         _check_tensor(description, index, tensor, problems, machine)
-    _check_kind(description, problems)
+    check_kind(description, problems, machine)
+    check_formats(description, problems)
     if not problems.found:
+        check_unit(description, problems)
+        _check_stored(description, problems)
         check_expression(description, problems)
 
 
-def _check_contraction(description: Description, problems: Problems) -> None:
-    lanes = [tensor.lane_dim for tensor in description.tensors if tensor.lane_dim is not None]
-    n, k = len(description.dims) - 2, len(description.dims) - 1
-    shape = n >= 1 and len(description.tensors) == len(lanes) == 3 and len(description.inputs) == 2
-    if not shape or [index for index, dim in enumerate(description.dims) if dim.reduced] != [k]:
-        expected = "two inputs and an output, all along sticks, over batch, m, n and a reduced k, k last"
-        problems.say("openspyre_", f"{len(description.dims)} dims, {len(description.tensors)} tensors", expected)
-    elif lanes not in ([k, n, n], [k, k, n]):
-        expected = f"[{k}, {n}, {n}] or [{k}, {k}, {n}]: along k, along n or k, along n"
-        problems.say("openspyre_.lane_dim", str(lanes), expected)
+def _check_form(description: Description, problems: Problems) -> None:
+    """What the files' form already says, for a description that never was a file."""
+    dims = len(description.dims)
+    if not description.outputs:
+        problems.say("openspyre_", "no output", "one or more")
+    if any(len(attribute) != 2 for attribute in description.attributes):
+        problems.add("openspyre_.attributes", description.attributes, "names with values")
+    if dims > MAX_DIMS or any(dim.size < 0 or dim.split < 1 for dim in description.dims):
+        problems.say("openspyre_.dims", str(dims), f"at most {MAX_DIMS}, with sizes from 0 and splits from 1")
+    for index, tensor in enumerate(description.tensors):
+        field, layout, view = f"labeledDs_[{index}].openspyre_", tensor.layout, tensor.view
+        if layout.device_size[-1] != layout.elems_per_stick():
+            expected = f"a last dim of {layout.elems_per_stick()}, the stick"
+            problems.add(f"{field}.device_size", layout.device_size, expected)
+        if (tensor.lanes is Lanes.VECTOR) != (tensor.lane_dim is not None) or (tensor.lanes is Lanes.VIEW and not view):
+            problems.say(f"{field}.lanes", tensor.lanes.value, "a lane_dim if and only if vector, a view if view")
+        if tensor.lane_dim is not None and not 0 <= tensor.lane_dim < dims:
+            problems.add(f"{field}.lane_dim", tensor.lane_dim, f"one of the {dims} dims")
+        if len(tensor.strides) != dims or (view is not None and len(view.strides) != dims):
+            problems.add(f"{field}.strides", tensor.strides, f"{dims}, one per dim")
+        if view is not None and (
+            len(view.buffer_size) != len(view.buffer_stride) or min((*view.buffer_size, *view.buffer_stride, 0)) < 0
+        ):
+            problems.add(f"{field}.view", view.buffer_stride, f"{len(view.buffer_size)} strides, nothing below 0")
+    for operand in description.inputs:
+        if isinstance(operand, Iota) and len(operand.strides) != dims:
+            problems.add("openspyre_.inputs.iota", operand.strides, f"{dims} strides, one per dim")
 
 
-def _check_kind(description: Description, problems: Problems) -> None:
-    kind = TABLE[description.row].kind
-    lanes = [tensor.lane_dim for tensor in description.tensors if tensor.lane_dim is not None]
-    reduced = [dim for dim in description.dims if dim.reduced]
-    if kind is Kind.CONTRACTION:
-        _check_contraction(description, problems)
-    elif kind is Kind.INDEXED:
-        _check_indexed(description, problems)
-    elif kind in (Kind.SCAN, Kind.SORT):
-        _check_ordered(description, problems)
-    elif kind is Kind.MOVEMENT:
-        if len(description.tensors) != 2 or len(description.inputs) != 1:
-            problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", "one tensor in, one out")
-        elif any(tensor.view is None for tensor in description.tensors):
-            problems.say("openspyre_.view", "none", "a host view of both tensors of a relayout")
-    else:
-        if len(set(lanes)) > 1:
-            problems.say("openspyre_.lane_dim", str(sorted(set(lanes))), "one dim along the sticks of all tensors")
-        if any(tensor.lanes is Lanes.VIEW for tensor in description.tensors):
-            problems.say("openspyre_.lanes", "view", "vector or splat: only a relayout goes by host views")
-        if reduced and kind not in (Kind.REDUCTION, Kind.ROWS):
-            problems.say("openspyre_.dims", f"{len(reduced)} reduced dims", f"none in a {kind} op")
-        if kind is Kind.ROWS and any(dim.split > 1 for dim in reduced):
-            problems.say("openspyre_.dims", "a split of a reduced dim", "1: a row stays on one core")
-    _check_operand_count(description, problems)
+def _check_extents(description: Description, problems: Problems, machine: Machine) -> None:
+    """Loops no card could walk, and numbers whose products would wrap."""
+    movement = TABLE[description.row].kind is Kind.MOVEMENT
+    for index, dim in enumerate(description.dims):
+        if dim.size > machine.max_loop_passes or (dim.size == 0 and not movement):
+            expected = f"from {0 if movement else 1} to {machine.max_loop_passes}"
+            problems.add(f"openspyre_.dims[{index}].size", dim.size, expected)
+    if prod(dim.size for dim in description.dims) > machine.max_points_per_op:
+        problems.say("openspyre_.dims", "sizes", f"at most {machine.max_points_per_op} points together")
+    for operand in description.inputs:
+        if isinstance(operand, Iota):
+            steps = zip(operand.strides, description.dims, strict=True)
+            furthest = abs(operand.offset) + sum(abs(stride) * max(dim.size, 1) for stride, dim in steps)
+            if furthest >= FURTHEST_ELEMENT:
+                problems.add("openspyre_.inputs.iota", furthest, f"numbers below {FURTHEST_ELEMENT}")
 
 
-def _check_indexed(description: Description, problems: Problems) -> None:
+def _check_stored(description: Description, problems: Problems) -> None:
+    """An op stores every element once, or it would never end. An index may choose a place again."""
     row = TABLE[description.row]
-    tensors = description.tensors
-    if len(tensors) != 3 or len(description.inputs) != 2 or not description.dims or not description.dims[-1].reduced:
-        expected = "two tensors in, one out, and a last dim the index counts along"
-        problems.say("openspyre_", f"{len(description.dims)} dims, {len(tensors)} tensors", expected)
+    if row.by_element or (row.kind is Kind.INDEXED and row.indexing is not Indexing.READ):
         return
-    if any((tensor.view is None) is row.by_element for tensor in tensors):
-        problems.say("openspyre_.view", "some", "host views of all tensors of an op by elements, else none")
-    table = tensors[0] if row.indexing is Indexing.READ else tensors[-1]
-    lanes = {t.lane_dim for t in tensors if t is not table and t.lane_dim is not None}
-    own = {lane for lane in (table.lane_dim,) if lane is not None and lane != len(description.dims) - 1}
-    if not row.by_element and len(lanes | own) > 1:
-        problems.say("openspyre_.lane_dim", str(sorted(lanes | own)), "one dim along the sticks of all tensors")
-
-
-def _check_ordered(description: Description, problems: Problems) -> None:
-    outputs = 1 if TABLE[description.row].kind is Kind.SCAN else 2
-    sizes = [dim.size for dim in description.dims]
-    if (len(description.inputs), len(description.outputs), len(sizes)) != (1, outputs, outputs + 1):
-        found = f"{len(sizes)} dims, {len(description.tensors)} tensors"
-        problems.say("openspyre_", found, f"one tensor in, {outputs} out, over {outputs + 1} dims")
-    elif any(tensor.view is None for tensor in description.tensors):
-        problems.say("openspyre_.view", "none", "host views of all tensors of an op by elements")
-    elif sizes[-1] > sizes[1]:
-        problems.say("openspyre_.dims[2].size", str(sizes[-1]), f"at most {sizes[1]}, the elements of a row")
-
-
-def _check_operand_count(description: Description, problems: Problems) -> None:
-    row = TABLE[description.row]
-    wanted = row.operands + len(row.scalars)
-    if row.kind in (Kind.POINTWISE, Kind.CREATION, Kind.RANDOM) and len(description.inputs) != wanted:
-        problems.say("openspyre_.inputs", f"{len(description.inputs)} operands", f"{wanted} for {row.name}")
+    if row.kind is Kind.MOVEMENT:
+        points = prod(dim.size for dim in description.dims)
+    else:
+        points = prod(blocks(description, i) for i, dim in enumerate(description.dims) if not dim.reduced)
+    for output in description.outputs:
+        first, last = reach(description, output, per_core=False)
+        room = last - first + 1
+        if row.kind is Kind.MOVEMENT and output.view is not None:
+            room = 1 + sum((n - 1) * s for n, s in zip(output.view.buffer_size, output.view.buffer_stride, strict=True))
+        if points > room:
+            problems.say("openspyre_.strides", f"{points} points in {room} elements of an output", "a place for each")
 
 
 def _check_tensor(description: Description, index: int, tensor: Tensor, problems: Problems, machine: Machine) -> None:
@@ -130,7 +135,9 @@ def _check_view(description: Description, tensor: Tensor, field: str, problems: 
     first = view.offset + sum(step for step in steps if step < 0)
     last = view.offset + sum(step for step in steps if step > 0)
     end = sum((n - 1) * s for n, s in zip(view.buffer_size, view.buffer_stride, strict=True))
-    if 0 in view.buffer_size or first < 0 or last > end:
+    if min(view.strides, default=0) < 0:
+        problems.add(f"{field}.view.strides", view.strides, "none below 0")
+    elif 0 in view.buffer_size or first < 0 or last > end:
         problems.say(f"{field}.view", f"host offsets {first} to {last}", f"within 0 to {end}, the buffer's")
 
 
@@ -156,10 +163,30 @@ def reach(description: Description, tensor: Tensor, *, per_core: bool = True) ->
 
 def check_executions(bundle: Bundle, problems: Problems) -> None:
     """Everything wrong with the executions: names, and accesses that leave their buffers."""
+    check_buffers(bundle, problems)
     buffers = {buffer.name: buffer for buffer in bundle.buffers}
     scalars = {scalar.name: scalar for scalar in bundle.scalars}
     for number, execution in enumerate(bundle.executions):
         _check_execution(execution, number, bundle.descriptions[execution.description], buffers, scalars, problems)
+
+
+def check_buffers(bundle: Bundle, problems: Problems, machine: Machine = SPYRE) -> None:
+    """Every tensor has a format that holds it and a place for every element, and all of them fit a card."""
+    names = [buffer.name for buffer in bundle.buffers]
+    for buffer in bundle.buffers:
+        if names.count(buffer.name) > 1:
+            problems.add("name", buffer.name, "a name no other tensor has")
+        if (buffer.place is None) is (buffer.role is Role.TEMP) or (buffer.place or 0) < 0:
+            problems.add(f"buffers.{buffer.name}.place", buffer.place, "a byte of the pool for a temp, else null")
+        check_buffer(buffer, problems)
+        try:
+            buffer.layout.addressing(buffer.size, buffer.stride)
+        except SpyreError as error:
+            problems.say(f"buffers.{buffer.name}.device_size", str(error), "a layout with a place for every element")
+    total = bundle.pool_bytes + sum(buffer.layout.device_bytes for buffer in bundle.arguments)
+    limit = machine.usable_device_memory_bytes
+    if bundle.pool_bytes < 0 or total > limit:
+        problems.say("device_bytes", f"{total} bytes of tensors and pool", f"at most the card's {limit // GIB} GiB")
 
 
 def _check_execution(
@@ -188,11 +215,20 @@ def _check_place(
     if tensor.layout != buffer.layout:
         problems.say(field, str(tensor.layout), f"{buffer.layout}, the layout of {buffer.name}")
         return
+    check_reading(tensor, buffer.dtype, field, problems)
     view = tensor.view
-    if view is not None and (view.buffer_size, view.buffer_stride) != (buffer.size, buffer.stride):
-        problems.say(
-            f"{field}.view", str(view.buffer_size), f"{buffer.size}, strides {buffer.stride}, of {buffer.name}"
-        )
+    if view is not None and (view.buffer_size, view.buffer_stride, view.buffer_dtype) != (
+        buffer.size,
+        buffer.stride,
+        buffer.dtype,
+    ):
+        found = f"{view.buffer_dtype} {view.buffer_size}, strides {view.buffer_stride}"
+        expected = f"{buffer.dtype} {buffer.size}, strides {buffer.stride}, as {buffer.name} is"
+        problems.say(f"{field}.view", found, expected)
+    if view is not None and TABLE[description.row].by_element:
+        if place.byte != view.offset * tensor.bytes_per_element:
+            problems.say(f"{field}.address", f"byte {place.byte}", f"element {view.offset}, where its view begins")
+        return
     first, last = reach(description, tensor, per_core=False)
     start = place.byte + first * tensor.bytes_per_element
     end = place.byte + (last + 1) * tensor.bytes_per_element

@@ -22,17 +22,28 @@ def check_expression(description: Description, problems: Problems) -> None:
     outputs = len(description.outputs)
     if results is None:
         return
+    is_row = TABLE[description.row].kind is Kind.ROWS
     # Statistics of a normalisation may be left out, results of other ops may not.
-    if outputs > results or (outputs < results and TABLE[description.row].kind is not Kind.ROWS):
-        problems.say("openspyre_", f"{outputs} outputs", f"{results}, what {description.row} returns")
+    if outputs > len(results) or (outputs < len(results) and not is_row):
+        problems.say("openspyre_", f"{outputs} outputs", f"{len(results)}, what {description.row} returns")
+    elif is_row:
+        _check_stored(description, results, problems)
 
 
-def _results(description: Description) -> int | None:
-    """How many values the row returns; None where it has no expression."""
+def _check_stored(description: Description, results: tuple[Lane, ...], problems: Problems) -> None:
+    """What leaves a row is stored as it is: a number in fp32 has no way into an integer. Truth is made of anything."""
+    for index, (output, lane) in enumerate(zip(description.outputs, results, strict=False)):
+        if _lane(output) is not Lane.BOOL and (_lane(output) is Lane.FLOAT) is not (lane is Lane.FLOAT):
+            found = f"{output.dtype} for a result in {'fp32' if lane is Lane.FLOAT else 'int32'}"
+            problems.say(f"openspyre_.outputs[{index}].dtype", found, "a dtype of the result's kind")
+
+
+def _results(description: Description) -> tuple[Lane, ...] | None:
+    """What the row returns; None where it has no expression."""
     row = TABLE[description.row]
     body = row.body
     if row.kind is Kind.REDUCTION and body is None:
-        return 1
+        return (_lane(description.inputs[0]),)
     if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.RANDOM, Kind.REDUCTION, Kind.ROWS) or body is None:
         return None
     is_row = row.kind is Kind.ROWS
@@ -48,7 +59,7 @@ def _results(description: Description) -> int | None:
         return values[:1] if is_row else tuple(found)
 
     trace(captured, tuple(_lane(operand) for operand in description.inputs[:count]))
-    return len(found)
+    return tuple(value.lane for value in found)
 
 
 def _lane(operand: Operand) -> Lane:

@@ -68,7 +68,7 @@ def content_hash(bundle: Bundle) -> str:
     facts = [
         FORMAT_VERSION,
         bundle.name,
-        [_buffer(buffer, None) | {"role": buffer.role.value} for buffer in bundle.buffers],
+        [_buffer(buffer, None) | {"role": buffer.role.value} for buffer in (*bundle.arguments, *bundle.temps)],
         [[scalar.name, scalar.dtype] for scalar in bundle.scalars],
         [[op_extension(d), [tensor_extension(tensor) for tensor in d.tensors]] for d in bundle.descriptions],
         [

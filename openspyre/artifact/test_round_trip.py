@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzz.samples import buffer, samples, walk
 from openspyre.artifact import Bundle, content_hash, read, texts, verify, write
 from openspyre.artifact.extension_parse import parse_description
 from openspyre.artifact.fields import Problems
@@ -22,7 +23,6 @@ from openspyre.artifact.manifest import FILE as MANIFEST
 from openspyre.artifact.manifest import manifest_json, manifest_of, parse_manifest
 from openspyre.artifact.mlir import parse_listing, print_listing
 from openspyre.artifact.model import Attribute, Description, Dim, Execution, Iota, Place, Role, Scalar, ScalarSlot
-from openspyre.artifact.samples import buffer, samples, walk
 from openspyre.artifact.sdsc import sdsc_json
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InvalidArgument

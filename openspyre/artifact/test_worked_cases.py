@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fuzz.samples import buffer, gathered, walk
 from openspyre.artifact.geometry import geometry
 from openspyre.artifact.listing import Address, listing
 from openspyre.artifact.model import Bundle, Description, Dim, Execution, Place, Role, ScalarSlot
-from openspyre.artifact.samples import buffer, gathered, walk
 from openspyre.artifact.sdsc import sdsc_json
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.formats import DataFormats

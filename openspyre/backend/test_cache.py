@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openspyre.artifact import samples
+from fuzz import samples
 from openspyre.backend import cache, compile_bundle
 from openspyre.backend.cache import ProgramCache
 from openspyre.spec.environment import Settings

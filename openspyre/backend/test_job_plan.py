@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from openspyre.artifact import Bundle, samples
+from fuzz import samples
+from openspyre.artifact import Bundle
 from openspyre.backend import compile_bundle
 from openspyre.backend.job_plan import Allocate, ComputeOnDevice, InitTransfer, image, job_plan, problems, spyre_code
 from openspyre.program.model import Program

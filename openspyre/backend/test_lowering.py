@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from openspyre.artifact import check, samples
-from openspyre.artifact.fuzz import mutants, unpack
+from fuzz import samples
+from fuzz.samples import buffer, walk
+from fuzz.text_mutants import mutants, unpack
+from openspyre.artifact import check
 from openspyre.artifact.model import Bundle, Description, Dim, Execution, Iota, Place, Role
-from openspyre.artifact.samples import buffer, walk
 from openspyre.artifact.verify import examine
 from openspyre.backend import compile_bundle
 from openspyre.program.model import Combine, Contraction, LaneBlock, Loop, Operand, OperandKind, Step, StepKind

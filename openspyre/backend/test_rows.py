@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from openspyre.artifact import Bundle, check, samples
+from fuzz import samples
+from openspyre.artifact import Bundle, check
 from openspyre.artifact.model import Attribute, Description
 from openspyre.backend import compile_bundle
 from openspyre.program.model import ROW_SCALAR, Combine, RowStage, Step, StepKind

@@ -12,7 +12,7 @@ from openspyre.card import _card
 from openspyre.spec import encodings
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InvalidArgument, InvalidLayout, SpyreError, UnsupportedFormat, ValueOutOfRange
-from openspyre.spec.formats import DTYPES, TENSOR_DTYPES, DataFormats, ElementArrangement
+from openspyre.spec.formats import DTYPES, HELD_IN, TENSOR_DTYPES, DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.test_addressing import TiledCase, host_offsets, tiled
 
@@ -87,6 +87,16 @@ def test_an_int64_that_does_not_fit_is_found_at_its_index() -> None:
     values[70] = 1 << 31
     with pytest.raises(ValueOutOfRange, match="70"):
         _card.convert_to_device(values, "int64", "int64", int(DataFormats.IEEE_INT32))
+
+
+@pytest.mark.parametrize("dtype", TENSOR_DTYPES)
+def test_a_dtype_is_held_in_the_formats_the_specification_says(dtype: str) -> None:
+    for form in DataFormats:
+        if form in HELD_IN[dtype]:
+            assert _card.intern([1], [1], dtype, [1, form.elems_per_stick()], [-1, -1], int(form)).device_bytes == 128
+        elif form.bits:
+            with pytest.raises(UnsupportedFormat):
+                _card.intern([1], [1], dtype, [1, form.elems_per_stick()], [-1, -1], int(form))
 
 
 def test_a_type_the_card_lacks_has_no_conversion() -> None:

@@ -164,6 +164,8 @@ def _indexed(step: Step) -> Iterator[str]:
     if len(step.inputs) != 2 or len(step.outputs) != 1:
         yield "needs two inputs (table or values, and index) and one output"
         return
+    if step.inputs[0].kind not in (OperandKind.VECTOR, OperandKind.SPLAT):
+        yield "its values must be in memory"
     index = step.inputs[1]
     if index.kind is OperandKind.SCALAR or loaded_type(index) is not Register.INT:
         yield "the index must be an integer operand"

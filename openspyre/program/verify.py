@@ -7,6 +7,7 @@ core reaches, and whether its scratchpad has the room, is asked there alone: tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from openspyre.program.kinds import KINDS, element_text
 from openspyre.program.model import MAX_LOOPS, MAX_OPERANDS, Operand, OperandKind, Program, Space, Step, StepKind
@@ -32,7 +33,21 @@ def step_problems(step: Step, symbols: int, scalars: int) -> list[str]:
     if step.kind is StepKind.RELAYOUT:
         return list(_views(step, symbols))
     found = [*_loops(step), *_lanes(step), *_operands(step, symbols, scalars)]
-    return found or list(KINDS[step.kind](step))
+    return found or list(KINDS[step.kind](step)) or list(_points(step))
+
+
+def _points(step: Step) -> Iterator[str]:
+    """A step stores every element once, or it would never end. An index may choose a place again."""
+    if step.kind in (StepKind.SCATTER, StepKind.SCAN, StepKind.SORT) or step.lane is None:
+        return
+    points = prod(loop.extent for loop in step.loops if not loop.reduced)
+    for place, output in enumerate(step.outputs):
+        room = 1 + sum(abs((k.extent - 1) * s) for k, s in zip(step.loops, output.strides, strict=True))
+        if output.kind is OperandKind.VECTOR:
+            stick = DataFormats[output.data_format].elems_per_stick()
+            room += stick - 1 + (step.lane.lanes // stick - 1) * abs(output.tile_stride)
+        if points > room:
+            yield f"output {place}: {points} points are stored in {room} elements"
 
 
 def _loops(step: Step) -> Iterator[str]:
@@ -59,7 +74,7 @@ def _lanes(step: Step) -> Iterator[str]:
         return
     if lane.lanes % _LANE_UNIT or not _LANE_UNIT <= lane.lanes <= _MAX_LANES:
         yield f"{lane.lanes} lanes, a block has a multiple of {_LANE_UNIT} up to {_MAX_LANES}"
-    if lane.block_loop >= len(step.loops):
+    if not -1 <= lane.block_loop < len(step.loops):
         yield f"block_loop {lane.block_loop} is not a loop"
         return
     blocks = 1 if lane.block_loop < 0 else step.loops[lane.block_loop].extent

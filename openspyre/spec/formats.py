@@ -123,6 +123,17 @@ DTYPES: dict[str, DTypeFormats] = {
     "fp9_153": DTypeFormats(_F.SEN153_FP9, _F.SEN153_FP9),
 }
 TENSOR_DTYPES: tuple[str, ...] = tuple(name for name, formats in DTYPES.items() if formats.numpy is not None)
+_FLOATS = (_F.SEN169_FP16, _F.IEEE_FP32, _F.SEN143_FP8, _F.SEN152_FP8, _F.IEEE_FP16, _F.BFLOAT16)
+_WHOLE = (_F.SEN169_FP16, _F.IEEE_FP32)  # integers are held as floats too, where a layout says so
+# The formats in which the card can hold a tensor of a dtype, its own one among them.
+HELD_IN: dict[str, frozenset[DataFormats]] = {
+    "bool": frozenset((*_WHOLE, _F.SENINT8, _F.SENINT16, _F.IEEE_INT32, _F.SENUINT32)),
+    "uint8": frozenset((*_WHOLE, _F.SENINT8, _F.SENINT16, _F.IEEE_INT32, _F.SENUINT32)),
+    "int8": frozenset((*_WHOLE, _F.SENINT8, _F.SENINT16, _F.IEEE_INT32)),
+    "int16": frozenset((*_WHOLE, _F.SENINT16, _F.IEEE_INT32)),
+    "int32": frozenset((*_WHOLE, _F.IEEE_INT32, _F.SENUINT32)),
+    "int64": frozenset((*_WHOLE, _F.IEEE_INT64, _F.IEEE_INT32, _F.SENUINT32)),
+} | {name: frozenset(_FLOATS) for name in TENSOR_DTYPES if "float" in name}
 _INVALID = DTypeFormats(_F.INVALID, _F.INVALID)
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32"}
 _ALIASES |= {"short": "int16", "char": "int8", "byte": "uint8"}

@@ -37,6 +37,9 @@ class Machine:
     device_memory_bytes_per_second: float = 204.8e9
     # One core can reach this much of one tensor, counted from the first to the last byte it touches.
     max_span_bytes_per_core_and_tensor: int = 256 * MIB
+    # Loops of one op: the passes of each, and the points of all together.
+    max_loop_passes: int = (1 << 40) - 1
+    max_points_per_op: int = (1 << 44) - 1
     segments: int = 8
     segment_bytes: int = 16 * GIB
     program_segment: int = 7

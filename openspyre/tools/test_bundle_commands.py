@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openspyre.artifact import Bundle, samples, write
+from fuzz import samples
+from openspyre.artifact import Bundle, write
 from openspyre.artifact.model import Scalar, Tensor
 from openspyre.compiler import emit, pipeline
 from openspyre.compiler.text import parse_program

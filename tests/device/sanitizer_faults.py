@@ -200,6 +200,54 @@ def nothing_wrong_keeping_values_in_scratchpads():
     run(Program("by_hand", ("x", "y"), (), (keep, take)))
 
 
+# --- steps that do not do what they say: the card is told to misbehave, as no sound program does ---
+
+
+@fault
+def a_step_stores_nothing():
+    _card.misbehave_once("skip")
+    run(program())
+
+
+@fault
+def a_step_stores_beyond():
+    _card.misbehave_once("store_beyond")
+    run(program(columns=70), columns=70)
+
+
+@fault
+def an_eager_operator_stores_nothing():
+    x = halves(10, 70)
+    torch.spyre.synchronize()
+    _card.misbehave_once("skip")
+    return x + 1  # LINE an_eager_operator_stores_nothing
+
+
+@fault
+def a_copy_within_the_card_stores_nothing():
+    x = halves(10, 70)
+    torch.spyre.synchronize()
+    _card.misbehave_once("skip")
+    return x.t().contiguous()
+
+
+@fault
+def a_fused_graph_stores_nothing():
+    f = torch.compile(lambda x: (y := x.softmax(-1), y * 2))
+    x = halves(10, 70)
+    f(x)
+    torch.spyre.synchronize()
+    _card.misbehave_once("skip")
+    return f(x)
+
+
+@fault
+def nothing_wrong_with_results_that_look_like_poison():
+    for value in (0x5A, 0xA5 - 256):
+        x = torch.full((3, 200), value, dtype=torch.int8).to("spyre")
+        assert (x.t().contiguous() + 0).cpu().eq(value).all()
+
+
 def told_about(make: Callable[[], object]) -> str:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", SanitizerWarning)

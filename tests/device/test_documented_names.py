@@ -5,7 +5,8 @@ import importlib
 import pytest
 import torch
 
-from openspyre.artifact import samples, write
+from fuzz import samples
+from openspyre.artifact import write
 from openspyre.spec.errors import InvalidArgument, InvalidLayout
 
 NAMES = {

@@ -5,7 +5,8 @@ import struct
 import pytest
 import torch
 
-from openspyre.artifact import samples, write
+from fuzz import samples
+from openspyre.artifact import write
 from openspyre.spec.errors import InvalidArgument, InvalidDevice, InvalidLayout
 from torch_spyre import _C, constants, model_utils
 from torch_spyre._inductor import propagate_named_dims

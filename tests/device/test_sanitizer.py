@@ -53,6 +53,11 @@ def line_of(name: str) -> str:
         ("a_core_reads_what_another_writes", ["read-race", "input 0 'x', element 128", "core 0 reads what core 1"]),
         ("memory_is_used_after_it_was_freed", ["freed-read", "input 0 'x'", "not allocated"]),
         ("a_core_reads_a_scratchpad_it_did_not_write", ["scratchpad-read", "step 1", "core 4", "in this launch"]),
+        ("a_step_stores_nothing", ["unwritten", "step 0 'negate'", "output 0 'y', element 0", "says it stores"]),
+        ("a_step_stores_beyond", ["undeclared-write", "step 0 'negate'", "output 0 'y'", "does not say it stores"]),
+        ("an_eager_operator_stores_nothing", ["unwritten", "aten::add", "program 'add'", "output 0"]),
+        ("a_copy_within_the_card_stores_nothing", ["unwritten", "element [0, 0] of a tensor of float16 [70, 10]"]),
+        ("a_fused_graph_stores_nothing", ["unwritten", "output 0", str(FAULTS)]),
     ],
 )
 def test_a_mistake_is_told(mistake, parts):
@@ -60,7 +65,10 @@ def test_a_mistake_is_told(mistake, parts):
     assert [part for part in parts if part not in report] == [], report
 
 
-@pytest.mark.parametrize("mistake", ["computing_with_what_nobody_wrote", "the_host_reads_what_nobody_wrote"])
+@pytest.mark.parametrize(
+    "mistake",
+    ["computing_with_what_nobody_wrote", "the_host_reads_what_nobody_wrote", "an_eager_operator_stores_nothing"],
+)
 def test_the_report_names_the_line_that_launched_it(mistake):
     assert f"launched at {line_of(mistake)} in {mistake}" in reports()[mistake]
 
@@ -72,7 +80,7 @@ def test_a_warning_stands_at_the_users_line():
 
 def test_what_is_right_is_left_alone():
     told = {name: report for name, report in reports().items() if name.startswith("nothing_wrong")}
-    assert len(told) == 3
+    assert len(told) == 6
     assert set(told.values()) == {"nothing"}, told
 
 

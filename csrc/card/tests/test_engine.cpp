@@ -82,6 +82,139 @@ TEST(prepare_names_what_is_wrong) {
   refuses(step, "stage 0: result 0 is said to be int32, found fp32");
 }
 
+namespace {
+
+// Eight rows of 64 halves onto themselves.
+Step move_step() {
+  const int64_t size[] = {8, 64}, stride[] = {64, 1};
+  const Step::View view{intern_default(size, stride, DType::Float16), DType::Float16, 0, {8, 64}, {64, 1}};
+  Step step;
+  step.name = "move";
+  step.kind = StepKind::Relayout;
+  step.views = {view, view};
+  Operand operand;
+  step.inputs = {operand};
+  operand.symbol = 1;
+  step.outputs = {operand};
+  return step;
+}
+
+Step contract_step() {
+  Step step;
+  step.name = "mm";
+  step.kind = StepKind::Contract;
+  step.loops = {{8, 1, false}, {1, 1, false}, {2, 1, true}};
+  step.lane = {64, 64, 1, false, false};
+  step.k_extent = 70;
+  step.k_lanes = 64;
+  step.b_row_stride = 64;
+  Operand a, b, c;
+  a.stride = {64, 0, 512};
+  b.stride = {0, 0, 4096};
+  c.stride = {64, 0, 0};
+  c.symbol = 1;
+  step.inputs = {a, b};
+  step.outputs = {c};
+  return step;
+}
+
+}  // namespace
+
+// Why nobody saw it: a view's dtype was compared with nothing, and the DMA believed it.
+TEST(a_view_of_another_width_than_its_buffer_is_refused) {
+  prepare({"p", 2, 0, {move_step()}});
+  for (const DType dtype : {DType::Int64, DType::Int32, DType::Float32, DType::Int8, DType::UInt8, DType::Float8E4M3FN})
+    for (const size_t side : {0, 1}) {
+      Step step = move_step();
+      step.views[side].dtype = dtype;
+      refuses(step, "elements of another width");
+    }
+}
+
+TEST(a_view_that_leaves_its_buffer_is_refused) {
+  Step step = move_step();
+  step.views[0].offset = 1;
+  refuses(step, "the source leaves its buffer");
+  step = move_step();
+  step.views[1].stride[0] = -64;
+  refuses(step, "negative or beyond any card");
+  step = move_step();
+  step.views[1].stride[0] = int64_t{1} << 62;
+  refuses(step, "negative or beyond any card");
+  step = move_step();
+  step.views[0].size = step.views[1].size = {1 << 20, 1 << 20};
+  step.views[0].stride = step.views[1].stride = {0, 0};
+  refuses(step, "more elements are moved than the target's buffer has");
+}
+
+TEST(strides_whose_products_wrap_are_refused) {
+  Step step = double_step();
+  step.loops[0].extent = 1 << 20;
+  step.inputs[0].stride = {int64_t{1} << 45};
+  refuses(step, "reach beyond any card");
+  step.inputs[0].stride = {-(int64_t{1} << 62)};
+  refuses(step, "reach beyond any card");
+  step = double_step();
+  step.loops = {{1 << 20, 1, false}, {1 << 20, 1, false}, {1 << 20, 1, false}};
+  refuses(step, "more points together than a card could ever walk");
+  step = double_step();
+  step.loops[0] = {1 << 20, 1, false};
+  step.inputs[0].stride = step.outputs[0].stride = {0};
+  refuses(step, "1048576 points are stored in 64 elements");
+}
+
+TEST(a_contraction_reads_no_more_than_its_loops_say) {
+  prepare({"p", 2, 0, {contract_step()}});
+  Step step = contract_step();
+  step.k_extent = 129;
+  refuses(step, "a k of 129 does not end in the last of 2 blocks");
+  step = contract_step();
+  step.k_lanes = 0;
+  refuses(step, "lanes along k");
+  step = contract_step();
+  step.inputs[1].kind = OperandKind::Iota;
+  refuses(step, "as Vector");
+  step = contract_step();
+  step.inputs[1].element = {DType::Float32, DataFormat::IEEE_FP32};
+  refuses(step, "convert one of them");
+}
+
+TEST(rows_in_order_are_in_memory) {
+  Step step;
+  step.kind = StepKind::Scan;
+  step.loops = {{4, 1, false}, {64, 1, false}};
+  step.lane = {32, 1, -1, false, false};
+  Operand operand;
+  operand.kind = OperandKind::Splat;
+  operand.stride = {64, 1};
+  step.inputs = {operand};
+  operand.symbol = 1;
+  step.outputs = {operand};
+  prepare({"p", 2, 0, {step}});
+  step.inputs[0].kind = OperandKind::Iota;
+  refuses(step, "read one by one");
+}
+
+TEST(an_index_per_lane_reaches_over_its_whole_table) {
+  Step step;
+  step.kind = StepKind::Gather;
+  step.loops = {{1, 1, false}};
+  step.lane = {64, 64, 0, false, false};
+  Operand table, index, out;
+  table.kind = OperandKind::Splat;
+  table.stride = index.stride = out.stride = {0};
+  table.tile_stride = int64_t{1} << 20;
+  index.element = {DType::Int32, DataFormat::IEEE_INT32};
+  index.tile_stride = 32;
+  step.inputs = {table, index};
+  step.outputs = {out};
+  step.code.results = {0};
+  step.index_bound = 640;
+  const ElementSpan span = operand_span(step, step.inputs[0]);
+  CHECK_EQ(span.first, int64_t{0});
+  CHECK_EQ(span.last, int64_t{9 << 20} + 63);
+}
+
 TEST(a_launch_is_checked_against_program_and_card) {
   with_threads([] {
     Launch launch(card(0));

@@ -324,3 +324,61 @@ TEST(a_core_reads_only_what_it_wrote_into_its_own_scratchpad) {
   REPORTS(PARTS("scratchpad-read", "step 1 'twice'", "input 0 in the scratchpad, element 0", "core 4"),
           launch({keep, take}, x, y));
 }
+
+// --- deeds: what a step says is looked at once it has run
+// ------------------------------------------------------------------------------------------
+
+TEST(a_step_that_stores_nothing_is_found) {
+  Tensor x(8, 70), y(8, 70);
+  x.fill(1.0f);
+  sanitize::misbehave_once(sanitize::Misdeed::Skip);
+  REPORTS(PARTS("unwritten", "step 0 'twice'", "output 0 'y', element 0", "(518 of 518 here)", "did not"),
+          launch({twice(x, y, 4)}, x, y));
+  launch({twice(x, y, 4)}, x, y);
+  CHECK_EQ(y.at<float>(0), 2.0f);
+}
+
+TEST(a_store_beyond_what_was_said_is_found) {
+  Tensor x(8, 70), y(8, 70);
+  x.fill(1.0f);
+  sanitize::misbehave_once(sanitize::Misdeed::StoreBeyond);
+  REPORTS(PARTS("undeclared-write", "output 0 'y', element", "does not say it stores it"), launch({twice(x, y)}, x, y));
+}
+
+TEST(a_result_that_looks_like_poison_is_a_result) {
+  Tensor x(2, 64, DType::Int8), y(2, 64, DType::Int8);
+  Step move = step("move", y, 1);
+  move.inputs = {operand(0, x)};
+  move.outputs = {operand(1, y)};
+  move.code.results = {0};
+  x.fill(int64_t{0x5A});
+  launch({move}, x, y);
+  CHECK_EQ(y.at<int64_t>(0), int64_t{0x5A});
+  x.fill(int64_t{static_cast<int8_t>(0xA5)});
+  launch({move}, x, y);
+  CHECK_EQ(y.at<int64_t>(127), int64_t{static_cast<int8_t>(0xA5)});
+}
+
+TEST(what_a_step_reads_is_not_poisoned) {
+  Tensor x(8, 70);
+  x.fill(3.0f);
+  Step in_place = twice(x, x);
+  in_place.outputs[0].symbol = 0;
+  launch(program({in_place}, {"x"}), {x.block->address});
+  CHECK_EQ(x.at<float>(69), 6.0f);
+  sanitize::misbehave_once(sanitize::Misdeed::StoreBeyond);
+  REPORTS(PARTS("undeclared-write", "output 0 'x'"), launch(program({in_place}, {"x"}), {x.block->address}));
+}
+
+TEST(a_copy_that_stores_nothing_is_found) {
+  Tensor x(8, 70), y(8, 70);
+  x.fill(1.0f);
+  Step move;
+  move.name = "move";
+  move.kind = StepKind::Relayout;
+  move.inputs = {operand(0, x)};
+  move.outputs = {operand(1, y)};
+  move.views = {{x.shape, DType::Float16, 0, {70, 8}, {1, 70}}, {y.shape, DType::Float16, 0, {70, 8}, {1, 70}}};
+  sanitize::misbehave_once(sanitize::Misdeed::Skip);
+  REPORTS(PARTS("unwritten", "step 0 'move'", "element [0, 0] of a tensor of float16 [70, 8]"), launch({move}, x, y));
+}

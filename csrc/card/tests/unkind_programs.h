@@ -8,6 +8,7 @@
 #include "check.h"
 #include "dma.h"
 #include "prepared_step.h"
+#include "sanitize_deeds.h"
 #include "sanitize_findings.h"
 #include "scratchpad.h"
 #include "shadow.h"

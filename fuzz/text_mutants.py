@@ -1,4 +1,4 @@
-"""Mutates valid bundles and lets the verifier read them: `python -m openspyre.artifact.fuzz --count 10000 --seed 1`.
+"""Damaged files of valid bundles, for the verifier to read.
 
 Every mutant must be answered with a list of problems, quickly. Half of them get a manifest with fitting hashes, so that
 the damage reaches the checks behind them.
@@ -6,22 +6,18 @@ the damage reaches the checks behind them.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
 import re
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fuzz.samples import samples
 from openspyre.artifact.directory import texts
 from openspyre.artifact.fields import Problem
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.manifest import FILE as MANIFEST
-from openspyre.artifact.samples import samples
 from openspyre.artifact.verify import verify
 
 Files = dict[str, str]
@@ -172,30 +168,3 @@ def unpack(files: Files, directory: Path) -> Path:
 def answer(files: Files, directory: Path) -> list[Problem]:
     """What the verifier says of these files."""
     return verify(unpack(files, directory))
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description="Mutate valid bundles and verify them.", epilog="exit code 1: a mutant was too slow"
-    )
-    parser.add_argument("--count", type=int, default=10_000, help="mutants to try")
-    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same mutants")
-    options = parser.parse_args(arguments)
-    harmless = slow = 0
-    with tempfile.TemporaryDirectory() as place:
-        for number, (done, files) in enumerate(mutants(options.seed, options.count)):
-            start = time.monotonic()
-            try:
-                harmless += not answer(files, Path(place) / str(number))
-            except Exception:
-                print(f"seed {options.seed}, {done}", file=sys.stderr)
-                raise
-            if time.monotonic() - start > SECONDS_PER_MUTANT:
-                slow += 1
-                print(f"slow: seed {options.seed}, {done}", file=sys.stderr)
-    print(f"{options.count} mutants, seed {options.seed}: {harmless} still valid, {slow} slow, no crash")
-    return 1 if slow else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Mutants of models: what the verifier accepts runs, and whatever the card loads is safe to run. `make fuzz` tries many more.
+
+The verifier and the card's own check were written apart and only ever saw sound bundles, or damaged text: a bundle whose
+facts contradict each other, a dtype of another width than its layout, went through both.
+"""
+
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from fuzz import mutants
+from fuzz.execution import judge_bundle
+from fuzz.model_mutants import mutant, sites, with_value
+from fuzz.samples import samples
+from openspyre.artifact.model import Bundle
+from openspyre.backend.lowering import compile_bundle
+from openspyre.program.model import StepKind
+
+SEED = 9
+COUNT = 300
+
+
+@pytest.mark.parametrize("bundle", samples(), ids=lambda bundle: bundle.name)
+def test_every_sample_runs(bundle: Bundle) -> None:
+    assert judge_bundle(bundle) == "executed"
+
+
+def test_samples_have_every_kind_of_step() -> None:
+    found = {
+        step.kind for bundle in samples() for fuse in (False, True) for step in compile_bundle(bundle, fuse=fuse).steps
+    }
+    assert found == set(StepKind)
+
+
+@pytest.mark.parametrize("kind", ["bundles", "programs"])
+def test_mutants_are_refused_with_words_or_run(kind: str) -> None:
+    outcomes = [mutants.JUDGES[kind](SEED, number) for number in range(COUNT)]
+    assert [outcome for outcome in outcomes if outcome.startswith("fault")] == []
+    assert Counter(outcomes)["executed"] > COUNT // 20, "some mutants must be sound, or nothing is tried"
+
+
+def test_every_field_of_a_bundle_is_changed_by_some_mutant() -> None:
+    bundle = next(sample for sample in samples() if sample.name == "chained")
+    fields = {site.field for site in sites(bundle)} - {""}
+    rng, changed = random.Random(0), set()
+    for _ in range(600):
+        _, other = mutant(rng, bundle)
+        changed |= {s.field for s in sites(bundle) if s.path and _at(other, s.path) != s.value}
+    assert fields - changed <= {"attributes", "scalars", "origin"}, "the sample has none of these"
+
+
+def _at(model, path):
+    for step in path:
+        if isinstance(step, int):
+            model = model[step] if isinstance(model, tuple) and step < len(model) else None
+        else:
+            model = getattr(model, step, None)
+    return model
+
+
+def test_a_value_is_put_where_the_path_leads() -> None:
+    bundle = samples()[0]
+    changed = with_value(bundle, ("descriptions", 0, "dims", 1, "size"), 7)
+    assert changed.descriptions[0].dims[1].size == 7
+    assert changed.descriptions[1] == bundle.descriptions[1]
+
+
+def test_a_mutant_that_kills_its_process_is_told_and_the_rest_goes_on() -> None:
+    """With a card that is no module at all every mutant kills its process."""
+    command = [sys.executable, "-m", "fuzz", "--count", "2", "--card", __file__.replace(".py", ".so")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout.count("kills the process") == 2
+    assert done.stdout.splitlines()[-1].endswith("2 faults")
