@@ -323,3 +323,11 @@ def test_a_number_beyond_the_range_of_floats_is_infinite(dtype):
         expected = x.float() * number
         torch.testing.assert_close((x.to("spyre").float() * number).cpu(), expected, equal_nan=True)
         assert ((x.to("spyre") < number).cpu() == (x < number)).all()
+
+
+def test_a_result_lies_as_the_input_of_its_shape_does():
+    """In the order of that input's sticks no operand is turned on its way into the next operator."""
+    layout = torch.spyre.SpyreTensorLayout([96, 200], [200, 1], torch.float16, [1, 0])
+    x = torch.randn(96, 200, dtype=torch.float16).to("spyre", device_layout=layout)
+    assert torch.relu(x).device_tensor_layout() == layout
+    assert (x + x).device_tensor_layout() == layout
