@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from openspyre.program.model import Combine, LaneBlock, Loop, Operand, OperandKind, Program, RowStage, Step, StepKind
+from openspyre.program.model import (
+    Combine,
+    LaneBlock,
+    Loop,
+    Operand,
+    OperandKind,
+    Program,
+    RowStage,
+    Space,
+    Step,
+    StepKind,
+)
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Code, Instruction, Lane
 
@@ -65,6 +76,16 @@ def spoilt_stage(place: int, **changes: object) -> Step:
 
 
 SPOILT = {
+    "input 0 lies in the scratchpad, but loop 1 splits the reduction over cores": replace(
+        COUNT,
+        loops=(Loop(8), Loop(2, 2, True)),
+        inputs=(replace(COUNT.inputs[0], space=Space.SCRATCHPAD), COUNT.inputs[1]),
+    ),
+    "more points together than a card could ever walk": replace(
+        MAP, loops=(Loop(1 << 22), Loop(1 << 22)), inputs=(half(0, 64, 0),), outputs=(half(1, 64, 64),)
+    ),
+    "output 0: 4194304 points are stored in 64 elements": replace(MAP, loops=(Loop(1 << 22),), outputs=(half(1, 0),)),
+    "block_loop -2 is not a loop": replace(MAP, lane=LaneBlock(64, 64, -2)),
     "stage 2: no instruction writes its row": spoilt_stage(2, code=KEPT),
     "output 1 is not the target of a stage": replace(ROWS, stages=ROWS.stages[:2]),
     "output 1 repeats the row result of another": replace(ROWS, row_results=(1, 1)),

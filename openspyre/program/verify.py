@@ -63,6 +63,8 @@ def _loops(step: Step) -> Iterator[str]:
         elif loop.extent % loop.split:
             yield f"{where}: the split does not divide the extent"
         cores *= max(1, loop.split)
+    if prod(max(1, loop.extent) for loop in step.loops) > SPYRE.max_points_per_op:
+        yield "its loops have more points together than a card could ever walk"
     if cores > SPYRE.cores:
         yield f"the splits ask for {cores} cores, a card has {SPYRE.cores}"
 
@@ -114,6 +116,9 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
     stick = DataFormats[operand.data_format].elems_per_stick()
     if operand.kind is OperandKind.VECTOR and lanes % stick:
         yield f"{where}: blocks of {lanes} lanes are not whole sticks of {stick} ({element_text(operand)})"
+    if operand.space is Space.SCRATCHPAD:
+        for k in (k for k, loop in enumerate(step.loops) if loop.reduced and loop.split > 1):
+            yield f"{where} lies in the scratchpad, but loop {k} splits the reduction over cores: they would have to see each other's"
 
 
 def _views(step: Step, symbols: int) -> Iterator[str]:
