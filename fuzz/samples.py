@@ -169,27 +169,31 @@ def split_reduction() -> Bundle:
 
 
 def chosen() -> Bundle:
-    """Truth values and integers: a comparison, a selection by it, the place of the largest."""
+    """Truth values and integers: a comparison, a selection by it, the place of the largest, alone and with its value."""
     x, y = buffer("x", (8, 100), Role.INPUT, "int64"), buffer("y", (8, 100), Role.INPUT, "int64")
     less = buffer("less", (8, 100), Role.TEMP, "bool", 0)
     small, best = (
         buffer("small", (8, 100), Role.OUTPUT, "int64"),
         buffer("best", (8,), Role.OUTPUT, "int64", sparse=True),
     )
+    most, where = (buffer(name, (8,), Role.OUTPUT, "int64", sparse=True) for name in ("most", "where"))
     sizes = (8, 100)
     dims = (Dim("i", 8, 4), Dim("j", 100))
     of = {b.name: walk(b, (100, 1), sizes) for b in (x, y, less, small)}
+    folded, each = (dims[0], Dim("j", 100, reduced=True)), walk(best, (1, 0), sizes)
     ops = (
         Description("lt", dims, (of["x"], of["y"]), (of["less"],)),
         Description("where", dims, (of["less"], of["x"], of["y"]), (of["small"],)),
-        Description("argmax", (dims[0], Dim("j", 100, reduced=True)), (of["small"],), (walk(best, (1, 0), sizes),)),
+        Description("argmax", folded, (of["small"],), (each,)),
+        Description("max_index", folded, (of["small"],), (each, each)),
     )
     executions = (
         Execution("lt_0", 0, _at(x, y, less)),
         Execution("where_0", 1, _at(less, x, y, small)),
         Execution("argmax_0", 2, _at(small, best)),
+        Execution("max_0", 3, _at(small, most, where)),
     )
-    return Bundle("chosen", (x, y, small, best, less), ops, executions, pool_bytes=4096)
+    return Bundle("chosen", (x, y, small, best, most, where, less), ops, executions, pool_bytes=4096)
 
 
 def picked() -> Bundle:

@@ -197,7 +197,7 @@ void watch_copy(const DeviceView& target, const std::function<void()>& copy) {
     return codes.first(pattern);
   };
   if (unwritten(0x5A) < 0) return;
-  const int64_t element = unwritten(0xA5);  // an element may look like the first poison
+  const int64_t element = unwritten(0xA5);       // an element may look like the first poison
   if (element < 0 || loops_abandoned()) return;  // a process that ends leaves its copies half done
   Findings findings = findings_here("copy within the card");
   findings.add(FindingKind::Unwritten, 0, [&] {

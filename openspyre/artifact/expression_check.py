@@ -6,9 +6,11 @@ from math import prod
 
 from openspyre.artifact.fields import Problems
 from openspyre.artifact.model import Description, Iota, Operand
-from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops import TABLE, Fold, Kind
 from openspyre.spec.ops.expression import Lane, Value, trace
 from openspyre.spec.ops.row_expression import Along
+
+_INDEX_FOLDS = (Fold.ARG_MAX, Fold.ARG_MIN)
 
 
 def check_expression(description: Description, problems: Problems) -> None:
@@ -22,9 +24,11 @@ def check_expression(description: Description, problems: Problems) -> None:
     outputs = len(description.outputs)
     if results is None:
         return
-    is_row = TABLE[description.row].kind is Kind.ROWS
-    # Statistics of a normalisation may be left out, results of other ops may not.
-    if outputs > len(results) or (outputs < len(results) and not is_row):
+    row = TABLE[description.row]
+    is_row = row.kind is Kind.ROWS
+    # Statistics of a normalisation and the value at an index may be left out, results of other ops may not.
+    fewest = 1 if is_row or row.fold in _INDEX_FOLDS else len(results)
+    if not fewest <= outputs <= len(results):
         problems.say("openspyre_", f"{outputs} outputs", f"{len(results)}, what {description.row} returns")
     elif is_row:
         _check_stored(description, results, problems)
@@ -43,7 +47,8 @@ def _results(description: Description) -> tuple[Lane, ...] | None:
     row = TABLE[description.row]
     body = row.body
     if row.kind is Kind.REDUCTION and body is None:
-        return (_lane(description.inputs[0]),)
+        value = _lane(description.inputs[0])
+        return (value, Lane.INT) if row.fold in _INDEX_FOLDS else (value,)
     if row.kind not in (Kind.POINTWISE, Kind.CREATION, Kind.RANDOM, Kind.REDUCTION, Kind.ROWS) or body is None:
         return None
     is_row = row.kind is Kind.ROWS
