@@ -41,6 +41,10 @@ int64_t count_poisoned(const StoredRange& range, int pattern, const std::byte*& 
   }
 }
 
+bool is_poison(const std::byte* element, int itemsize, int pattern) {
+  return std::all_of(element, element + itemsize, [&](std::byte byte) { return byte == std::byte(pattern); });
+}
+
 }  // namespace
 
 void misbehave_once(Misdeed misdeed) { misdeed_to_come = misdeed; }
@@ -129,6 +133,27 @@ std::vector<Deeds::Unwritten> Deeds::holding(int pattern) const {
   for (const StoredRange& range : poisoned_) {
     const std::byte* first = nullptr;
     if (const int64_t elements = count_poisoned(range, pattern, first)) found.push_back({range, first, elements});
+  }
+  return found;
+}
+
+std::vector<std::byte> Deeds::contents(std::span<const Unwritten> suspects) {
+  std::vector<std::byte> all;
+  for (const Unwritten& suspect : suspects) all.insert(all.end(), suspect.range.begin, suspect.range.end);
+  return all;
+}
+
+std::vector<Deeds::Unwritten> Deeds::confirmed(std::span<const Unwritten> suspects, std::span<const std::byte> then) {
+  std::vector<Unwritten> found;
+  const std::byte* before = then.data();
+  for (const Unwritten& suspect : suspects) {
+    const int itemsize = suspect.range.itemsize;
+    Unwritten sure = {suspect.range, nullptr, 0};
+    for (const std::byte* now = suspect.range.begin; now < suspect.range.end; now += itemsize, before += itemsize) {
+      if (!is_poison(before, itemsize, kFirst) || !is_poison(now, itemsize, kSecond)) continue;
+      if (sure.elements++ == 0) sure.first = now;
+    }
+    if (sure.elements > 0) found.push_back(sure);
   }
   return found;
 }

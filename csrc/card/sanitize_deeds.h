@@ -44,15 +44,17 @@ class Deeds {
     const std::byte* first;
     int64_t elements;
   };
-  // What still holds the poison. A result may look like it: `again` runs the step once more, on another one.
+  // What still holds the poison. A result may look like it: `again` runs the step once more, on another one, and an
+  // element must have held both.
   template <typename Again>
   std::vector<Unwritten> unwritten(Again&& again) {
-    std::vector<Unwritten> found = holding(kFirst);
-    if (found.empty()) return found;
+    const std::vector<Unwritten> suspects = holding(kFirst);
+    if (suspects.empty()) return {};
+    const std::vector<std::byte> then = contents(suspects);
     restore_in_place();
     poison(kSecond);
     again();
-    return holding(kSecond);
+    return confirmed(suspects, then);
   }
 
   // The first byte that changed though the step did not say so, or nullptr.
@@ -68,6 +70,8 @@ class Deeds {
   void keep(const std::byte* begin, const std::byte* end);
   void poison(int pattern) const;
   std::vector<Unwritten> holding(int pattern) const;
+  static std::vector<std::byte> contents(std::span<const Unwritten> suspects);
+  static std::vector<Unwritten> confirmed(std::span<const Unwritten> suspects, std::span<const std::byte> then);
   void restore_in_place() const;
 
   struct Kept {

@@ -17,7 +17,8 @@ namespace {
 using c10::ScalarType;
 using Wider = std::map<ScalarType, ScalarType>;  // dtype of an operand -> what the CPU gets instead
 
-// The dtype that a kernel of the CPU says it lacks: the words are AT_DISPATCH's.
+// The dtype that a kernel of the CPU says it lacks: the words are AT_DISPATCH's. Truth values are no narrow integers:
+// what torch refuses for them on the CPU it refuses on every device.
 std::optional<ScalarType> lacking_dtype(const c10::Error& error) {
   constexpr std::string_view words = "not implemented for '";
   const std::string_view text = error.what_without_backtrace();
@@ -25,8 +26,8 @@ std::optional<ScalarType> lacking_dtype(const c10::Error& error) {
   if (found == std::string_view::npos) return std::nullopt;
   const std::string_view rest = text.substr(found + words.size());
   const std::string_view name = rest.substr(0, rest.find('\''));
-  for (const ScalarType type : {ScalarType::Half, ScalarType::BFloat16, ScalarType::Bool, ScalarType::Byte,
-                                ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long})
+  for (const ScalarType type : {ScalarType::Half, ScalarType::BFloat16, ScalarType::Byte, ScalarType::Char,
+                                ScalarType::Short, ScalarType::Int, ScalarType::Long})
     if (name == c10::toString(type)) return type;
   return std::nullopt;
 }

@@ -207,11 +207,11 @@ def test_a_weight_that_is_turned_while_we_compile_and_then_turned_back(kind, mon
                 turn([0, 1])
             return plan
 
-    def compile_graph(*arguments, compile_as_ever=specialise.compile_graph):
+    def compile_graph(*arguments, compile_as_ever=specialise.compile_graph, **options):
         if turns:
-            return compile_as_ever(*arguments)
+            return compile_as_ever(*arguments, **options)
         turn([1, 0])
-        plan = compile_as_ever(*arguments)
+        plan = compile_as_ever(*arguments, **options)
         turn([0, 1])
         return plan
 

@@ -74,8 +74,8 @@ def compiled(monkeypatch):
     seen = []
     real = specialise.compile_program
 
-    def watched(program, watch=None):
-        lowered, made = real(program, watch)
+    def watched(program, watch=None, **options):
+        lowered, made = real(program, watch, **options)
         bundle: Bundle = emit.emit(lowered)
         seen.append([print_program(replace(program, name="")), print_program(replace(lowered, name="")),
                      replace(bundle, name=""), print_card_program(replace(made, name=""))])  # fmt: skip

@@ -28,11 +28,12 @@ def _base(name):
     return name
 
 
-def _with_numbers():
+def _with_numbers(drawn):
     torch.empty(0, device="spyre")
     for name, (binding, lowering) in sorted(eager._bindings.items()):
         numbers = [str(argument.type) in _NUMBERS for argument in binding.overload._schema.arguments]
-        if lowering.eager and any(numbers) and _base(name) not in _EXCEPTIONS:
+        is_drawn = torch.Tag.nondeterministic_seeded in binding.overload.tags
+        if lowering.eager and any(numbers) and _base(name) not in _EXCEPTIONS and is_drawn == drawn:
             yield name
 
 
@@ -54,7 +55,11 @@ def _tensor(name, argument, whole):
 
 
 _OTHERS = {"dim": 0, "diagonal": 1, "steps": 9, "approximate": "none", "rounding_mode": "floor", "is_result": False,
-           "self_is_result": False}  # fmt: skip
+           "self_is_result": False, "generator": None, "train": True}  # fmt: skip
+
+
+def _is_out(argument):
+    return argument.alias_info is not None and argument.kwarg_only
 
 
 def _arguments(name, binding, number):
@@ -62,7 +67,7 @@ def _arguments(name, binding, number):
     whole = name.startswith(_WHOLE)
     given = []
     for argument in binding.overload._schema.arguments:
-        if argument.alias_info is not None and argument.kwarg_only:
+        if _is_out(argument):
             given.append((argument, None))
         elif "Tensor" in str(argument.type):
             given.append((argument, _tensor(name, argument.name, whole)))
@@ -75,11 +80,22 @@ def _arguments(name, binding, number):
 
 def _call(overload, given, device, out):
     """`out` goes where the overload writes a result, if it takes one."""
-    values = [(a, out if v is None else v.clone().to(device) if isinstance(v, torch.Tensor) else v) for a, v in given]
+    values = [(a, out if _is_out(a) else v.clone().to(device) if isinstance(v, torch.Tensor) else v) for a, v in given]
     return overload(*(v for a, v in values if not a.kwarg_only), **{a.name: v for a, v in values if a.kwarg_only})
 
 
-@pytest.mark.parametrize("name", list(_with_numbers()))
+@pytest.mark.parametrize("name", list(_with_numbers(drawn=True)))
+def test_a_number_is_no_part_of_the_key_of_a_draw(name):
+    binding, _ = eager._bindings[name]
+    compilations = []
+    for number in (-0.25, -0.125, 0):  # a half is added: all are probabilities
+        before = eager.counts()["compilations"]
+        _call(binding.overload, _arguments(name, binding, number), "spyre", torch.empty(0, device="spyre"))
+        compilations.append(eager.counts()["compilations"] - before)
+    assert compilations[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("name", list(_with_numbers(drawn=False)))
 def test_a_number_is_no_part_of_the_key(name):
     binding, _ = eager._bindings[name]
     dtype = torch.int32 if name.startswith(_WHOLE) else torch.float32
