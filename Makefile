@@ -61,7 +61,8 @@ asan-card: $(VENV)/.dependencies
 	  -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_SANITIZER=address -B build/python-asan > /dev/null
 	cmake --build build/python-asan -j$(JOBS)
 
-ON_ASAN_CARD = LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+# Without libstdc++ beside it, the sanitizer takes every exception for a crash.
+ON_ASAN_CARD = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
                LD_LIBRARY_PATH=build/python-asan/csrc/card \
                $(BIN)/python -m fuzz --card $$(echo build/python-asan/csrc/bindings/_card.*.so)
 
