@@ -107,6 +107,22 @@ SEAMS: tuple[Seam, ...] = (
         "torch._decomp.decomposition_table", "compositions that eager shares with graphs", "torch offers them in public"
     ),
     Seam(
+        "torch._prims_common.suggest_memory_format",
+        "results of operators on images have the strides they have on the CPU",
+        "torch.Tensor has it",
+    ),
+    Seam(
+        "torch._C._conv_determine_backend_memory_format",
+        "tells fake tensors that convolutions on the card keep channels_last, as the CPU's do",
+        "torch asks the backend",
+        replaced=True,
+    ),
+    Seam(
+        "torch._subclasses.fake_impls.register_op_impl",
+        "tells fake tensors that pixel_shuffle on the card keeps channels_last, as the CPU's does",
+        "torch asks the backend",
+    ),
+    Seam(
         "torch._inductor.decomposition.decompositions",
         "operators with a row of their own stay whole on spyre",
         "decompositions can be chosen per device",

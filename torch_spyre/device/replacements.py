@@ -21,6 +21,7 @@ def install() -> None:
     import torch.utils.dlpack
 
     wrap(torch.nn.Module, "_apply", _place_weights)
+    wrap(resolve("torch._C"), "_conv_determine_backend_memory_format", _convolve_in_format)
     wrap(resolve("torch._tensor_str"), "_tensor_str", _print_from_host)
     wrap(torch.Tensor, "share_memory_", _refuse_sharing)
     wrap(torch.UntypedStorage, "_write_file", _write_from_host)
@@ -33,6 +34,7 @@ def install() -> None:
     ):
         wrap(owner, name, _refuse_dlpack)
     _teach_device_layout()
+    after_import("torch._subclasses.fake_impls", _shuffle_in_format)
     after_import("torch._inductor.compile_fx", lambda: _wrap_compiler(sys.modules["torch._inductor.compile_fx"]))
 
 
@@ -170,6 +172,32 @@ def _print_from_host(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self.detach().cpu() if self.device.type == DEVICE_NAME else self, indent)
 
     return _tensor_str
+
+
+def _convolve_in_format(original: Callable[..., Any]) -> Callable[..., Any]:
+    def determine(image: torch.Tensor, kernel: torch.Tensor, backend: Any) -> torch.memory_format:
+        if image.device.type != DEVICE_NAME:
+            return original(image, kernel, backend)
+        from torch_spyre.ops.memory_formats import of_convolution
+
+        return of_convolution(image, kernel)
+
+    return determine
+
+
+def _shuffle_in_format() -> None:
+    """A fake pixel_shuffle on the card is described by the function that computes it."""
+    shuffle = torch.ops.aten.pixel_shuffle.default
+
+    def describe(mode: Any, operator: Any, image: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+        if image.device.type != DEVICE_NAME:
+            return NotImplemented
+        from torch_spyre.ops.composed import table
+
+        with mode:
+            return table()[shuffle](image, *arguments, **keywords)
+
+    resolve("torch._subclasses.fake_impls.register_op_impl")(shuffle)(describe)
 
 
 def _refuse_sharing(original: Callable[..., Any]) -> Callable[..., Any]:

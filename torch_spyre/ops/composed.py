@@ -15,6 +15,7 @@ from torch_spyre.ops import (
     compositions,
     convolution_gradients,
     embedding_gradient,
+    memory_formats,
     norm_gradients,
     pools,
     recurrent,
@@ -37,7 +38,6 @@ _OWN: dict[str, Composition] = {
     **scaled_product.COMPOSITIONS,
 }
 _OF_TORCH = (
-    "_adaptive_avg_pool2d",
     "_native_batch_norm_legit",
     "_native_batch_norm_legit.no_stats",
     "binary_cross_entropy",
@@ -56,6 +56,8 @@ _OF_TORCH = (
     "native_group_norm_backward",
     "nll_loss_backward",
     "nll_loss_forward",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "reflection_pad1d",
     "reflection_pad2d",
     "replication_pad1d",
@@ -66,6 +68,7 @@ _OF_TORCH = (
     "upsample_nearest1d",
     "upsample_nearest2d",
 )
+_OF_TORCH_IN_FORMAT = ("_adaptive_avg_pool2d",)  # torch's compositions that forget the memory format
 _kept: list[torch.library.Library] = []
 
 
@@ -73,7 +76,10 @@ def table() -> dict[Any, Composition]:
     """Overload -> the function that composes it."""
     of_torch = resolve("torch._decomp.decomposition_table")
     named = {_overload(name): function for name, function in _OWN.items()}
-    return named | {_overload(name): of_torch[_overload(name)] for name in _OF_TORCH}
+    in_format = {
+        _overload(name): memory_formats.following_its_input(of_torch[_overload(name)]) for name in _OF_TORCH_IN_FORMAT
+    }
+    return named | in_format | {_overload(name): of_torch[_overload(name)] for name in _OF_TORCH}
 
 
 def register() -> None:

@@ -12,6 +12,7 @@ import torch
 from openspyre.compiler.ir import Access, Dim, Iota, Op
 from openspyre.spec.addressing import row_major
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
+from torch_spyre.ops.memory_formats import strided_like_convolution
 from torch_spyre.ops.movement import move
 from torch_spyre.ops.plans import CallPlan
 
@@ -44,6 +45,7 @@ def compile_call(call: Call) -> CallPlan | None:
         return None
     if call.given["transposed"] or weight.dim() not in (3, 4) or x.dim() != weight.dim():
         return None
+    call.outcomes = (strided_like_convolution(x, weight, call.outcome),)
     outcome = call.outcome
     done = call.plan_without_work()
     if done is not None or 0 in (*x.shape, *weight.shape):

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from torch_spyre.ops.memory_formats import strided_like_convolution
+
 Tensor = torch.Tensor
 
 
@@ -43,6 +45,9 @@ def convolution_backward(
         of_weight = (
             _of_weight(x, gradient, weight, *geometry) if transposed else _of_weight(gradient, x, weight, *geometry)
         )
+    of_x, of_weight = (
+        None if found is None else strided_like_convolution(x, weight, found) for found in (of_x, of_weight)
+    )
     if output_mask[2]:
         of_bias = gradient.sum([0, *range(2, gradient.dim())])
     return of_x, of_weight, of_bias

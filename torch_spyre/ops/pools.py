@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from torch_spyre.ops.memory_formats import strided_like
+
 Tensor = torch.Tensor
 
 
@@ -32,7 +34,7 @@ def max_pool(
     )
     rows = rows + places // kernel[1] * dilation[0]
     columns = columns + places % kernel[1] * dilation[1]
-    return _strided_like(image, values), _strided_like(image, rows * image.shape[-1] + columns)
+    return strided_like(image, values), strided_like(image, rows * image.shape[-1] + columns)
 
 
 def average_pool(
@@ -50,7 +52,7 @@ def average_pool(
     geometry = kernel, stride, padding, (1, 1), ceil_mode
     sums = _windows(image, *geometry, 0.0).sum((-2, -1), dtype=torch.float32)
     if divisor_override is not None:
-        return _strided_like(image, (sums / divisor_override).to(image.dtype))
+        return strided_like(image, (sums / divisor_override).to(image.dtype))
     counted = torch.ones(image.shape[-2:], device=image.device)
     if count_include_pad:  # what ceil_mode adds beyond the padding does not count, though
         counted = F.pad(counted, (padding[1], padding[1], padding[0], padding[0]), value=1.0)
@@ -58,7 +60,7 @@ def average_pool(
         counts = _windows(counted, *geometry, 0.0, tuple(sums.shape[-2:])).sum((-2, -1))
     else:
         counts = _windows(counted, *geometry, 0.0).sum((-2, -1))
-    return _strided_like(image, (sums / counts).to(image.dtype))
+    return strided_like(image, (sums / counts).to(image.dtype))
 
 
 def _windows(
@@ -91,12 +93,6 @@ def _below_all(dtype: torch.dtype) -> float:
     if dtype.is_floating_point:
         return float("-inf")
     return torch.iinfo(torch.int32 if dtype is torch.int64 else dtype).min
-
-
-def _strided_like(image: Tensor, pooled: Tensor) -> Tensor:
-    last = torch.channels_last
-    is_last = image.dim() == 4 and image.is_contiguous(memory_format=last) and not image.is_contiguous()
-    return pooled.contiguous(memory_format=last) if is_last else pooled
 
 
 def _places(extent: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
