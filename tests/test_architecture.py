@@ -151,6 +151,15 @@ def test_no_file_outgrows_its_reader() -> None:
     assert [name for name in LONG_FILES if lengths.get(name, 0) <= MAX_LINES] == [], "no longer needs its exception"
 
 
+@pytest.mark.parametrize("path", files("tests/independent"), ids=shown)
+def test_the_independent_interpreter_shares_no_code(path: Path) -> None:
+    """It judges our bundles, so it may know nothing but the documents."""
+    allowed = {*sys.stdlib_module_names, "numpy", "pytest", "tests.independent"}
+    imported = imports_of(ast.parse(path.read_text()), package_of(path))
+    tops = {".".join(m.split(".")[:2]) if m.startswith("tests.") else m.split(".")[0] for m in imported}
+    assert tops - allowed == set()
+
+
 def test_the_card_includes_neither_torch_nor_python() -> None:
     foreign = ("torch/", "c10/", "ATen/", "pybind11/", "Python.h")
     wrong = [

@@ -1,0 +1,54 @@
+"""The bytes a bundle can reach: its arguments, and 32 scratchpads that outlive it."""
+
+import numpy as np
+
+from .errors import BundleError
+from .mlir import SEGMENT
+
+CORES, SCRATCHPAD = 32, 2 << 20
+
+
+class Memory:
+    """Arguments lie one after another in `spaces["hbm"]`, scratchpads in `spaces["lx"]`; both are bytes."""
+
+    def __init__(self, images: list[np.ndarray], scratchpads: np.ndarray, pool: int | None):
+        self.lengths = np.array([image.size for image in images], dtype=np.int64)
+        room = (self.lengths + 127) // 128 * 128
+        self.offsets = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
+        self.spaces = {"hbm": np.zeros(self.offsets[-1], dtype=np.uint8), "lx": scratchpads.reshape(-1)}
+        self.pool = pool
+        for offset, image in zip(self.offsets, images, strict=False):
+            self.spaces["hbm"][offset : offset + image.size] = image.reshape(-1)
+
+    def images(self) -> list[np.ndarray]:
+        return [self.spaces["hbm"][o : o + n].copy() for o, n in zip(self.offsets, self.lengths, strict=False)]
+
+    def buffer_length(self, address: int) -> int | None:
+        """Bytes of the argument an address lies in; None in the pool, which holds many buffers."""
+        argument = address // SEGMENT
+        known = argument != self.pool and argument < len(self.lengths)
+        return int(self.lengths[argument]) if known else None
+
+    def load(self, component: str, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
+        return self.spaces[component].view(word)[self._words(component, cores, addresses, word)]
+
+    def store(self, component: str, cores: np.ndarray, addresses: np.ndarray, codes: np.ndarray) -> None:
+        self.spaces[component].view(codes.dtype)[self._words(component, cores, addresses, codes.dtype)] = codes
+
+    def _words(self, component: str, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
+        if addresses.size and (addresses % word.itemsize).any():
+            raise BundleError(f"address {addresses[addresses % word.itemsize != 0][0]} is not one of a whole word")
+        if component == "lx":
+            _check(addresses, SCRATCHPAD - word.itemsize, "a scratchpad")
+            return (addresses + cores * SCRATCHPAD) // word.itemsize
+        argument = addresses // SEGMENT
+        _check(argument, len(self.lengths) - 1, "the arguments")
+        _check(addresses % SEGMENT, self.lengths[argument] - word.itemsize, "its argument")
+        return (addresses % SEGMENT + self.offsets[argument]) // word.itemsize
+
+
+def _check(values: np.ndarray, last: np.ndarray | int, what: str) -> None:
+    outside = (values < 0) | (values > last)
+    if outside.any():
+        bound = np.broadcast_to(last, values.shape)[outside][0]
+        raise BundleError(f"{values[outside][0]} lies outside {what}: the last possible is {bound}")
