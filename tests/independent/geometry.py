@@ -60,7 +60,7 @@ def _positions(operation: Operation, tensor: Tensor, dim: str, memory: Memory) -
     if dim == tensor.indexed:
         index = operation.indices[tensor.index]
         where = places(operation, index, memory)
-        codes = memory.load(index.component, where.cores, where.addresses, index.format.word)
+        codes = memory.load(index, where.cores, where.addresses, index.format.word)
         return index.format.decode(codes)
     shape = [1] * (1 + len(operation.dims))
     shape[operation.axis(dim)] = operation.per_core(tensor, dim)

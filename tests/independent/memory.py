@@ -4,6 +4,7 @@ import numpy as np
 
 from .errors import BundleError
 from .mlir import SEGMENT
+from .sdsc import Tensor
 
 CORES, SCRATCHPAD = 32, 2 << 20
 
@@ -29,26 +30,26 @@ class Memory:
         known = argument != self.pool and argument < len(self.lengths)
         return int(self.lengths[argument]) if known else None
 
-    def load(self, component: str, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
-        return self.spaces[component].view(word)[self._words(component, cores, addresses, word)]
+    def load(self, tensor: Tensor, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
+        return self.spaces[tensor.component].view(word)[self._words(tensor, cores, addresses, word)]
 
-    def store(self, component: str, cores: np.ndarray, addresses: np.ndarray, codes: np.ndarray) -> None:
-        self.spaces[component].view(codes.dtype)[self._words(component, cores, addresses, codes.dtype)] = codes
+    def store(self, tensor: Tensor, cores: np.ndarray, addresses: np.ndarray, codes: np.ndarray) -> None:
+        self.spaces[tensor.component].view(codes.dtype)[self._words(tensor, cores, addresses, codes.dtype)] = codes
 
-    def _words(self, component: str, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
-        if addresses.size and (addresses % word.itemsize).any():
-            raise BundleError(f"address {addresses[addresses % word.itemsize != 0][0]} is not one of a whole word")
-        if component == "lx":
-            _check(addresses, SCRATCHPAD - word.itemsize, "a scratchpad")
+    def _words(self, tensor: Tensor, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
+        if (addresses % word.itemsize).any():
+            raise BundleError(f"{tensor.name} has words of {word.itemsize} bytes at addresses that are no multiples")
+        if tensor.component == "lx":
+            _check(tensor, "byte", addresses, SCRATCHPAD - word.itemsize, "a scratchpad")
             return (addresses + cores * SCRATCHPAD) // word.itemsize
         argument = addresses // SEGMENT
-        _check(argument, len(self.lengths) - 1, "the arguments")
-        _check(addresses % SEGMENT, self.lengths[argument] - word.itemsize, "its argument")
+        _check(tensor, "argument", argument, len(self.lengths) - 1, "the launch")
+        _check(tensor, "byte", addresses % SEGMENT, self.lengths[argument] - word.itemsize, "its argument")
         return (addresses % SEGMENT + self.offsets[argument]) // word.itemsize
 
 
-def _check(values: np.ndarray, last: np.ndarray | int, what: str) -> None:
+def _check(tensor: Tensor, what: str, values: np.ndarray, last: np.ndarray | int, whole: str) -> None:
     outside = (values < 0) | (values > last)
     if outside.any():
         bound = np.broadcast_to(last, values.shape)[outside][0]
-        raise BundleError(f"{values[outside][0]} lies outside {what}: the last possible is {bound}")
+        raise BundleError(f"{tensor.name} reaches {what} {values[outside][0]} of {whole}, where the last is {bound}")

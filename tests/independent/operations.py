@@ -88,7 +88,7 @@ def _moments(operation: Operation, memory: Memory) -> None:
     where = places(operation, operation.output, memory)
     for i in range(2):
         codes = STATISTIC.encode(np.broadcast_to(pair[..., i], where.addresses.shape))
-        memory.store(operation.output.component, where.cores, where.addresses + i * codes.itemsize, codes)
+        memory.store(operation.output, where.cores, where.addresses + i * codes.itemsize, codes)
 
 
 def _contract(operation: Operation, memory: Memory) -> None:
@@ -103,12 +103,10 @@ def _rank(which: int, operation: Operation, memory: Memory) -> None:
 def _load(operation: Operation, tensor: Tensor, memory: Memory) -> np.ndarray:
     where = places(operation, tensor, memory)
     if where.present is None:
-        return memory.load(tensor.component, where.cores, where.addresses, tensor.format.word)
+        return memory.load(tensor, where.cores, where.addresses, tensor.format.word)
     cores = np.broadcast_to(where.cores, where.addresses.shape)
     codes = np.zeros(where.addresses.shape, dtype=tensor.format.word)
-    codes[where.present] = memory.load(
-        tensor.component, cores[where.present], where.addresses[where.present], tensor.format.word
-    )
+    codes[where.present] = memory.load(tensor, cores[where.present], where.addresses[where.present], tensor.format.word)
     return codes
 
 
@@ -136,7 +134,7 @@ def _hidden(pairs: list[list[int]]) -> np.ndarray:
 def _statistics(operation: Operation, tensor: Tensor, memory: Memory) -> np.ndarray:
     where = places(operation, tensor, memory)
     steps = (0, STATISTIC.word.itemsize)
-    words = [memory.load(tensor.component, where.cores, where.addresses + step, STATISTIC.word) for step in steps]
+    words = [memory.load(tensor, where.cores, where.addresses + step, STATISTIC.word) for step in steps]
     return STATISTIC.decode(np.stack(words, axis=-1))
 
 
@@ -156,7 +154,7 @@ def _store(operation: Operation, codes: np.ndarray, memory: Memory) -> None:
     if where.present is not None:
         present = np.broadcast_to(where.present, shape)
         cores, addresses, codes = cores[present], addresses[present], codes[present]
-    memory.store(result.component, cores, addresses, np.ascontiguousarray(codes))
+    memory.store(result, cores, addresses, np.ascontiguousarray(codes))
 
 
 _RUNNERS: dict[str, Callable[[Operation, Memory], None]] = {

@@ -180,6 +180,64 @@ module { // two loops
     assert result[:, 5].tolist() == [6, 7, 4, 5, 2, 3, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "operands", "constants", "expected"),
+    [
+        ("clip", [-5], {"clipMax": 3, "clipMin": -2}, -2),
+        ("softplus", [1], {"softplusThresh": 20, "softplusBeta": 2}, 1.0634641),
+        ("softplus", [11], {"softplusThresh": 20, "softplusBeta": 2}, 11),
+        ("gelufwd", [1], {}, 0.8413447),
+        ("silu", [-2], {}, -0.2384058),
+        ("sigmoid", [-np.inf], {}, 0),
+        ("tanh", [0.5], {}, 0.4621172),
+        ("exp", [-1], {}, 0.3678794),
+        ("log", [0], {}, -np.inf),
+        ("rsqrt", [3], {}, 0.5773503),
+        ("reciprocal", [-0.0], {}, -np.inf),
+        ("realdiv", [1, 3], {}, 1 / 3),
+        ("floor", [-1.5], {}, -2),
+        ("maximum", [1, np.nan], {}, np.nan),
+        ("relufwd", [np.nan], {}, np.nan),
+        ("lesserthan", [1, 2], {}, 1),
+        ("notequal", [2, 2], {}, 0),
+        ("where3", [0, 5, 7], {}, 7),
+        ("sub", [np.inf, np.inf], {}, np.nan),
+    ],
+)
+def test_functions(
+    tmp_path: Path, name: str, operands: list[float], constants: dict[str, float], expected: float
+) -> None:
+    tensors = [tensor("OUTPUT", "mb out", [1, 1], i * SEGMENT) for i in range(len(operands) + 1)]
+    bits = [(key, "SEN169_FP16", int(HALF.encode(np.array([value]))[0])) for key, value in constants.items()]
+    write(program(tmp_path) / "sdsc_0.json", name, {"mb": 1, "out": 64}, {}, FLAT, tensors, bits)
+    result = launched(tmp_path, *(halves(np.full(64, x)) for x in operands), zeros(1))
+    np.testing.assert_array_equal(result, HALF.decode(HALF.encode(np.full(64, expected))))
+
+
+def test_statistics_of_a_norm_are_float32(tmp_path: Path) -> None:
+    row = np.ones((1, 64))
+    row[0, 9] += 2.0**-9  # the mean, 1 + 2^-15, is no 16-bit number
+    stick = [tensor("OUTPUT", "mb out", [1, 1], 0), tensor("OUTPUT", "mb out", [1, -2], SEGMENT)]
+    scale = int(HALF.encode(np.array([1 / 64]))[0])
+    constants = [("exx2scale", "SEN169_FP16", scale), ("useZeroMean", "SEN169_FP16", 0)]
+    sizes = {"mb": 1, "out": 64}
+    execution = 'sdscbundle.sdsc_execute () {sdsc_filename="sdsc_%d.json"}'
+    program(tmp_path, " ".join(execution % i for i in range(3)))
+    write(tmp_path / "sdsc_0.json", "exx2", sizes, {}, FLAT, stick, constants)
+    stick = [tensor("OUTPUT", "mb out", [1, -2], SEGMENT), tensor("OUTPUT", "mb out", [1, 1], 2 * SEGMENT)]
+    write(tmp_path / "sdsc_1.json", "layernormscale", sizes, {}, FLAT, stick, [("eps", "IEEE_FP32", 0x3F800000)])
+    places = [(1, 0), (-2, 1), (-2, 2), (1, 3), (1, 4), (1, 5)]
+    tensors = [tensor("OUTPUT", "mb out", [1, s], i * SEGMENT) for s, i in places]
+    write(tmp_path / "sdsc_2.json", "layernormnorm", sizes, {}, FLAT, tensors)
+    images = [tiled(row), zeros(1), zeros(1), halves(np.full(64, 2.0**15)), halves(np.full(64, 4.0)), zeros(1)]
+    after = run([tmp_path], [images])[0]
+    assert after[1].view(np.float32)[:3].tolist() == [1 + 2.0**-15, 1 + 2.0**-14, 0]
+    assert (after[2].view(np.uint16) == 0x3E00).all()
+    result = HALF.decode(after[5].view(np.uint16))
+    assert result[9] == 2.0**6 - 1 + 4
+    assert (np.delete(result, 9) == 3).all()
+
+
 @pytest.mark.parametrize(("name", "expected"), [("topkvalue", [np.nan, 9, 9, 5]), ("topkindex", [4, 1, 3, 2])])
 def test_ranks_of_equals_and_of_nan(tmp_path: Path, name: str, expected: list[float]) -> None:
     roles = {"OUTPUT": ("out x", "x", 64), "KERNEL": ("mb x", "x", 64)}
@@ -214,7 +272,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
         run([tmp_path], [[zeros(2), zeros(2)]])
     write(tmp_path / "sdsc_0.json", "exp", {"mb": 2, "out": 64}, {}, FLAT, tensors)
     with pytest.raises(
-        BundleError, match=r"sdsc_0\.json: exp: 128 lies outside its argument: the last possible is 126"
+        BundleError, match=r"sdsc_0\.json: exp: Tensor1 reaches byte 128 of its argument, where the last is 126"
     ):
         run([tmp_path], [[zeros(2), zeros(1)]])
     program(tmp_path, "%x = arith.muli %y, %z : index")
