@@ -81,7 +81,7 @@ bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
   BufferRecord& from = record_of(source);
   const BufferRecord& to = record_of(target);
   if (!from.shape || to.shape || from.card != to.card || from.host_bytes != to.host_bytes ||
-      !is_whole_storage(source) || !is_whole_storage(target)) {
+      source.scalar_type() != target.scalar_type() || !is_whole_storage(source) || !is_whole_storage(target)) {
     return false;
   }
   settle(from);

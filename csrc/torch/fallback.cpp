@@ -123,9 +123,7 @@ struct FallbackScope {
   const openspyre::sanitize::AllowUninitialisedReads unread;
 };
 
-}  // namespace
-
-void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool wide) {
   const c10::FunctionSchema& schema = op.schema();
   const std::string name = c10::toString(op.operator_name());
   check_same_device(schema, *stack);
@@ -151,7 +149,7 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   {
     const FallbackScope scope(name);
-    run_on_cpu(op, *stack);
+    run_on_cpu(op, *stack, wide);
   }
 
   if (out_bytes == 0) {
@@ -163,6 +161,10 @@ void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   counts[name].bytes_to_host += in.bytes;
   counts[name].bytes_to_device += out_bytes;
 }
+
+}  // namespace
+
+void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { fall_back(op, stack, false); }
 
 void announce_foreign(c10::ScalarType type) {
   {
@@ -200,6 +202,8 @@ void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
   fallback(operator_named("aten::convolution_backward"), stack);
 }
 
+void in_float32(const c10::OperatorHandle& op, torch::jit::Stack* stack) { fall_back(op, stack, true); }
+
 }  // namespace
 
 void set_fallback_mode(FallbackMode chosen) { mode = chosen; }
@@ -218,6 +222,8 @@ void reset_fallback_counts() {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
   m.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+  // The CPU's kernel takes 16-bit floats, and its factors leave their range: nothing but NaN.
+  m.impl("linalg_matrix_exp", torch::CppFunction::makeFromBoxedFunction<&in_float32>());
   // torch's kernel for all devices would look for a stub of ours.
   m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }

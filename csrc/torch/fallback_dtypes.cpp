@@ -17,28 +17,31 @@ namespace {
 using c10::ScalarType;
 using Wider = std::map<ScalarType, ScalarType>;  // dtype of an operand -> what the CPU gets instead
 
-// The dtype that a kernel of the CPU says it lacks: the words are AT_DISPATCH's. Truth values are no narrow integers:
-// what torch refuses for them on the CPU it refuses on every device.
+// The dtype that a kernel of the CPU says it lacks: the words are AT_DISPATCH's and the Fourier transforms'. Truth
+// values are no narrow integers: what torch refuses for them on the CPU it refuses on every device.
 std::optional<ScalarType> lacking_dtype(const c10::Error& error) {
-  constexpr std::string_view words = "not implemented for '";
   const std::string_view text = error.what_without_backtrace();
-  const size_t found = text.find(words);
-  if (found == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = text.substr(found + words.size());
-  const std::string_view name = rest.substr(0, rest.find('\''));
-  for (const ScalarType type : {ScalarType::Half, ScalarType::BFloat16, ScalarType::Byte, ScalarType::Char,
-                                ScalarType::Short, ScalarType::Int, ScalarType::Long})
-    if (name == c10::toString(type)) return type;
+  for (const std::string_view words : {"not implemented for '", "support tensors of type: ", "Unsupported dtype "}) {
+    const size_t found = text.find(words);
+    if (found == std::string_view::npos) continue;
+    const std::string_view rest = text.substr(found + words.size());
+    const std::string_view name = rest.substr(0, rest.find_first_of("'\n "));
+    for (const ScalarType type : {ScalarType::Half, ScalarType::BFloat16, ScalarType::ComplexHalf, ScalarType::Byte,
+                                  ScalarType::Char, ScalarType::Short, ScalarType::Int, ScalarType::Long})
+      if (name == c10::toString(type)) return type;
+  }
   return std::nullopt;
 }
 
 ScalarType next_wider(ScalarType type) {
+  if (c10::isComplexType(type)) return ScalarType::ComplexFloat;
   if (c10::isFloatingType(type)) return ScalarType::Float;
   return type == ScalarType::Long ? ScalarType::Double : ScalarType::Long;
 }
 
 void widen(Wider& wider, ScalarType lacking) {
   wider[lacking] = next_wider(lacking);
+  if (lacking == ScalarType::Half) wider[ScalarType::ComplexHalf] = ScalarType::ComplexFloat;  // some name the parts
   for (auto& [type, instead] : wider)
     if (instead == lacking) instead = next_wider(lacking);
 }
@@ -106,6 +109,13 @@ void write_back(const at::Tensor& host, const at::Tensor& target) {
   at::_copy_from_and_resize(c10::isFloatingType(target.scalar_type()) ? host : host.to(target.scalar_type()), target);
 }
 
+void write_back(const c10::IValue& host, const c10::IValue& target) {
+  if (target.isTensor()) return write_back(host.toTensor(), target.toTensor());
+  if (!target.isTensorList()) return;
+  const c10::List<at::Tensor> hosts = host.toTensorList(), targets = target.toTensorList();
+  for (size_t i = 0; i < targets.size(); ++i) write_back(hosts[i], targets[i]);
+}
+
 void run_wider(const c10::OperatorHandle& op, torch::jit::Stack& stack, const Wider& wider) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t count = schema.arguments().size();
@@ -127,7 +137,7 @@ void run_wider(const c10::OperatorHandle& op, torch::jit::Stack& stack, const Wi
     return alias && alias->isWrite();
   };
   for (size_t i = 0; i < count; ++i)
-    if (written(i) && given[i].isTensor()) write_back(operands[i].toTensor(), given[i].toTensor());
+    if (written(i)) write_back(operands[i], given[i]);
   for (size_t r = 0; r < host.size(); ++r) {
     const auto* alias = schema.returns()[r].alias_info();
     size_t same = count;
@@ -146,9 +156,10 @@ void run_wider(const c10::OperatorHandle& op, torch::jit::Stack& stack, const Wi
 
 }  // namespace
 
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool wide) {
   const torch::jit::Stack given = stack;
   Wider wider;
+  if (wide) wider = {{ScalarType::Half, ScalarType::Float}, {ScalarType::BFloat16, ScalarType::Float}};
   std::exception_ptr first;
   while (true) {
     try {

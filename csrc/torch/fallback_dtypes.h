@@ -11,6 +11,7 @@ namespace torch_spyre {
 
 // Runs an operator on the CPU. If that has no kernel for a dtype ("not implemented for 'Half'"), operands of it are
 // taken in a wider one (float32; int64, then float64) and results get the dtypes that torch gives the operator.
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+// `wide` takes 16-bit floats as float32 from the start.
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool wide);
 
 }  // namespace torch_spyre

@@ -56,6 +56,8 @@ def _wide(value):
 
 
 def _has_roundings(value):
+    if value._is_zerotensor():  # it has no memory
+        return False
     return value.is_floating_point() or value.is_complex()
 
 

@@ -50,18 +50,76 @@ def test_and_their_gradients(name):
     torch.testing.assert_close(card.grad.cpu().float(), host.grad, rtol=2**-6, atol=2**-6)
 
 
-def test_ctc_loss_of_halves():
+@pytest.mark.parametrize("reduction", ["sum", "mean", "none"])
+def test_ctc_loss_of_halves(reduction):
     torch.manual_seed(0)
     logits = torch.randn(10, 2, 5).half()
     targets, lengths = torch.tensor([[1, 2, 3], [2, 2, 4]]), torch.tensor([10, 10])
     losses = []
     for device, dtype in (("spyre", torch.float16), ("cpu", torch.float32)):
         leaf = logits.to(device, dtype).requires_grad_()
-        # "mean" divides by at::tensor(lengths), which torch has for no device in this dtype
-        loss = F.ctc_loss(leaf.log_softmax(-1), targets.to(device), lengths, torch.tensor([3, 3]), reduction="sum")
-        loss.backward()
+        loss = F.ctc_loss(leaf.log_softmax(-1), targets.to(device), lengths, torch.tensor([3, 3]), reduction=reduction)
+        assert loss.dtype == dtype
+        loss.sum().backward()
         losses.append((loss.detach().cpu().float(), leaf.grad.cpu().float()))
     torch.testing.assert_close(losses[0], losses[1], rtol=2**-6, atol=2**-6)
+
+
+_TRANSFORMS = {
+    "rfft": (torch.fft.rfft, torch.complex32),
+    "fft2": (torch.fft.fft2, torch.complex32),
+    "hfft": (torch.fft.hfft, torch.float16),
+    "irfftn": (torch.fft.irfftn, torch.float16),
+}
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("name", _TRANSFORMS)
+def test_fourier_transforms_of_halves_have_the_dtypes_of_other_devices(name, inference):
+    torch.manual_seed(0)
+    function, dtype = _TRANSFORMS[name]
+    x = torch.randint(-8, 9, (3, 16)).half()
+    with torch.inference_mode(inference):
+        got, want = function(x.to("spyre")), function(x.float())
+    assert got.dtype == dtype and function(x.to("meta")).dtype == dtype
+    torch.testing.assert_close(got.cpu().to(want.dtype), want, rtol=2**-8, atol=2**-8 * want.abs().max().item())
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+def test_and_the_gradients_of_fourier_transforms():
+    x = torch.randint(-8, 9, (3, 16)).half()
+    card, host = x.to("spyre").requires_grad_(), x.float().requires_grad_()
+    for leaf in (card, host):
+        torch.view_as_real(torch.fft.fft(leaf).to(torch.complex64)).square().sum().backward()
+    assert card.grad.dtype == torch.float16
+    torch.testing.assert_close(card.grad.cpu().float(), host.grad, rtol=2**-7, atol=0.5)
+
+
+def test_a_transform_of_complex_halves():
+    x = torch.randint(-8, 9, (16,)).to(torch.complex32)
+    got = torch.fft.ifft(x.to("spyre"))
+    assert got.dtype == torch.complex32
+    torch.testing.assert_close(
+        got.cpu().to(torch.complex64), torch.fft.ifft(x.to(torch.complex64)), rtol=2**-8, atol=2**-8
+    )
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_exponential_of_a_matrix_is_no_nan(dtype):
+    x = torch.tensor([[0.5, 1.0], [-0.25, 2.0]], dtype=dtype)
+    got, want = torch.linalg.matrix_exp(x.to("spyre")), torch.linalg.matrix_exp(x.float())
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.cpu().float(), want, rtol=2**-8, atol=0)
+
+
+def test_lists_of_tensors_are_written_back():
+    lists = [torch.tensor([1, -2, 3], dtype=torch.int32, device="spyre"), torch.full((2,), 5, device="spyre")]
+    found, factor = torch.zeros(1, device="spyre"), torch.tensor(2.0, device="spyre")
+    torch._amp_foreach_non_finite_check_and_unscale_(lists[:1], found, factor)
+    torch._amp_foreach_non_finite_check_and_unscale_(lists[1:], found, factor)
+    assert lists[0].cpu().tolist() == [2, -4, 6] and lists[0].dtype == torch.int32
+    assert lists[1].cpu().tolist() == [10, 10] and found.item() == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8, torch.int16, torch.int8])
@@ -111,6 +169,7 @@ def test_compiled_too():
     for function, given in (
         (lambda x: F.avg_pool3d(x + 1, 2) * 2, x),
         (lambda x: torch.histc(x * 2, 4, 0, 8), torch.arange(6, dtype=torch.int32)),
+        (lambda x: torch.fft.hfft(x * 2).abs(), x),
     ):
         card = given.to("spyre")
         got, want = torch.compile(function)(card), function(card)

@@ -111,6 +111,17 @@ def test_a_cast_there_and_back(dtype):
         same(back.to(dtype), host)
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+@pytest.mark.parametrize("dtype", FOREIGN)
+@pytest.mark.parametrize("own", [torch.float32, torch.float16, torch.int32, torch.int64, torch.uint8, torch.bool])
+def test_a_cast_within_the_card_converts_even_where_an_element_has_as_many_bytes(own, dtype):
+    numbers = torch.tensor([0, 1, 2, 48, 100]).to(own)
+    got = numbers.to("spyre").to(dtype)
+    assert got.dtype == dtype
+    assert torch.equal(bits(got.cpu()), bits(numbers.to(dtype)))
+    assert torch.equal(bits(got.to(own).cpu()), bits(numbers.to(dtype).to(own)))
+
+
 def test_operators_with_foreign_results():
     host = torch.randn(4, 6)
     card = host.to("spyre")

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
@@ -89,6 +90,8 @@ def _module_samples(info: Any, dtype: torch.dtype) -> Iterator[Sample]:
             if forward is None:
                 continue
             module = info.module_cls(*made.args, **made.kwargs).to(dtype).train(training)
+            if isinstance(module, LazyModuleMixin):
+                module(*forward.args, **forward.kwargs)  # gives it its parameters
             yield _module_sample(module, (forward.args, forward.kwargs), training)
 
 
