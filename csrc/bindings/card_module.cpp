@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "programs.h"
 #include "python_interrupt.h"
 #include "python_site.h"
+#include "scratchpad.h"
+#include "shadow.h"
 #include "workers.h"
 
 namespace py = pybind11;
@@ -147,6 +150,19 @@ py::bytes read_memory(const Buffer& buffer) {
   return {reinterpret_cast<const char*>(block.card->translate(block.address)), block.requested};
 }
 
+void write_memory(const Buffer& buffer, const py::bytes& image) {
+  const Block& block = buffer.block();
+  const std::string_view bytes = image;
+  if (bytes.size() > block.requested)
+    fail(Fault::InvalidArgument, std::to_string(bytes.size()) + " bytes do not fit into a buffer of " +
+                                     std::to_string(block.requested));
+  py::gil_scoped_release unlocked;
+  block.card->synchronize();
+  std::byte* memory = block.card->translate(block.address);
+  std::memcpy(memory, bytes.data(), bytes.size());
+  if (Shadow* shadow = Shadow::of(memory)) shadow->set(memory, bytes.size(), ByteState::Initialised);
+}
+
 // --- conversions, for comparison with openspyre/spec/encodings.py ----------------------------------------------------
 py::array_t<uint8_t> convert(Convert conversion, const py::array& source, int source_itemsize, int target_itemsize) {
   if (!conversion) fail(Fault::UnsupportedFormat, "there is no such conversion");
@@ -258,7 +274,13 @@ void bind_card(py::module_& m) {
             card.lose(why, after.value_or(Card::kNow));
           },
           py::arg("why"), py::arg("after") = py::none(), ReleaseGil())
-      .def("reset", &Card::reset, ReleaseGil());
+      .def("reset", &Card::reset, ReleaseGil())
+      .def("clear_scratchpads",
+           [](Card& card) {
+             card.synchronize();
+             card.scratchpads().clear();
+           },
+           ReleaseGil());
 
   py::class_<Buffer>(m, "Buffer")
       .def_property_readonly("address", [](const Buffer& buffer) { return buffer.block().address; })
@@ -267,7 +289,8 @@ void bind_card(py::module_& m) {
       .def("record_stream",
            [](Buffer& buffer, int64_t stream) { buffer.block().card->record_stream(&buffer.block(), stream); })
       .def("release", &Buffer::release)
-      .def("read_memory", &read_memory);
+      .def("read_memory", &read_memory)
+      .def("write_memory", &write_memory, py::arg("image"));
 }
 
 void bind_streams(py::module_& m) {

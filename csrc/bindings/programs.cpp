@@ -91,6 +91,7 @@ Operand operand_of(const py::handle& model) {
   Operand operand;
   operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar"});
   operand.space = by_name<Space>(model.attr("space"), {"memory", "scratchpad"});
+  operand.owner = field<int32_t>(model, "owner");
   operand.symbol = field<int32_t>(model, "symbol");
   operand.offset = field<int64_t>(model, "offset");
   operand.stride = field<std::vector<int64_t>>(model, "strides");
@@ -142,6 +143,7 @@ Step step_of(const py::handle& model) {
   step.name = field<std::string>(model, "name");
   step.kind = by_name<StepKind>(model.attr("kind"),
                                 {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter", "scan", "sort"});
+  step.cores = field<std::vector<int32_t>>(model, "cores");
   for (const py::handle loop : model.attr("loops")) {
     step.loops.push_back({field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
   }
@@ -174,6 +176,7 @@ uint64_t load(const py::object& model) {
          "program '" + program.name + "' asks for a pool of " + std::to_string(pool) + " bytes");
   program.symbols =
       static_cast<int32_t>(py::len(model.attr("symbols"))) + (field<int64_t>(model, "pool_bytes") > 0 ? 1 : 0);
+  program.whole_sticks = field<bool>(model, "whole_sticks");
   program.symbol_names = field<std::vector<std::string>>(model, "symbols");
   program.scalars = static_cast<int32_t>(py::len(model.attr("scalars")));
   for (const py::handle step : model.attr("steps")) program.steps.push_back(step_of(step));

@@ -95,7 +95,7 @@ class Engine final : public PreparedProgram {
     const FloatingPointScope scope;
     std::unique_lock<std::mutex> scratchpads;
     if (scratchpad_reach_ > 0)
-      scratchpads = card.scratchpads().claim(program_.cores(), static_cast<uint64_t>(scratchpad_reach_));
+      scratchpads = card.scratchpads().claim();
     const bool unkind = card.settled_shadow() != nullptr;
     for (size_t i = 0; i < steps_.size() && !loops_abandoned(); ++i) {
       if (!unkind) {

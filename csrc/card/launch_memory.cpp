@@ -34,14 +34,16 @@ std::byte* resolve(Card& card, const Step& step, const Operand& operand, const L
 
 }  // namespace
 
-std::byte* locate_tensor(Card& card, const Operand& operand, const LaunchArguments& launch, int core) {
+std::byte* locate_tensor(Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch,
+                         int core) {
   if (!has_memory(operand)) return nullptr;
-  if (operand.space == Space::Scratchpad) return card.scratchpads().of(core);
+  if (operand.space == Space::Scratchpad) 
+    return card.scratchpads().of(operand.owner >= 0 ? operand.owner : core_of(step, core));
   return card.translate(launch.addresses[static_cast<size_t>(operand.symbol)]);
 }
 
 std::byte* locate(Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch, int core) {
-  std::byte* tensor = locate_tensor(card, operand, launch, core);
+  std::byte* tensor = locate_tensor(card, step, operand, launch, core);
   if (!tensor) return nullptr;
   int64_t first = operand.offset;
   if (operand.space == Space::Scratchpad) {

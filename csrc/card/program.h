@@ -35,9 +35,10 @@ struct Loop {
 enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
 
 // As an output, a Splat stores lane 0 alone: one element per point.
-// Scratchpad: the operand lies in the core's own 2 MB. It has no symbol's address, its offset counts from the
-// scratchpad's first byte, and loop indices count from the core's first: every core has its slice at the same place.
-// What a core writes there it can read in later steps of the same launch.
+// Scratchpad: the operand lies in the core's own 2 MB, or in those of another core (`owner`; such a step has one core).
+// It has no symbol's address, its offset counts from the scratchpad's first byte, and loop indices count from the
+// core's first: every core has its slice at the same place. What is written there stays until it is overwritten, also
+// from launch to launch.
 enum class Space : uint8_t { Memory, Scratchpad };
 
 struct Operand {
@@ -48,6 +49,7 @@ struct Operand {
   std::vector<int64_t> stride;  // one per loop
   int64_t tile_stride = 0;
   DeviceElement element{DType::Float16, DataFormat::SEN169_FP16};
+  int32_t owner = -1;  // of the scratchpad; -1: the core that runs the step
 };
 
 // Lanes: the innermost dimension, walked in blocks of `lanes` elements. If block_loop >= 0, that loop counts the blocks
@@ -254,6 +256,8 @@ struct Step {
   int64_t index_stride = 0;
   int64_t index_bound = 0;
   bool accumulate = false;
+
+  std::vector<int32_t> cores = {};  // the core of each slice, first loop fastest; empty: slice i is core i's
 };
 
 struct Program {
@@ -262,6 +266,9 @@ struct Program {
   int32_t scalars = 0;
   std::vector<Step> steps;
   std::vector<std::string> symbol_names = {};  // for reports; may be shorter than `symbols`
+  // Steps walk whole sticks and do not know which lanes are elements: a lane nobody wrote, in a stick somebody wrote to,
+  // is computed with and stays what it is. Without it, such a lane in a result is a finding.
+  bool whole_sticks = false;
   int cores() const;                           // most that any step uses
 };
 

@@ -98,10 +98,18 @@ void OperandAccess::report(FindingKind kind, const std::byte* memory, const std:
   });
 }
 
+// Sticks begin at multiples of their size, on the card and in scratchpads.
+bool OperandAccess::in_written_stick(const std::byte* memory) const {
+  const std::byte* stick = memory - (memory - tensor_) % kStickBytes;
+  const ByteState* states = shadow_->at(stick);
+  return std::any_of(states, states + kStickBytes, [](ByteState state) { return state > ByteState::Uninitialised; });
+}
+
 void OperandAccess::report_taint(const std::byte* memory, ByteState cause) const {
+  if (whole_sticks_ && in_written_stick(memory)) return;
   if (operand_.space == Space::Scratchpad)
     return report(FindingKind::ScratchpadRead, memory,
-                  "this core has not written it in this launch; what other cores keep in theirs it cannot see");
+                  "this core has not written it; what other cores keep in theirs it cannot see");
   if (cause == ByteState::Tainted)
     return report(FindingKind::TaintedElement, memory,
                   "padding, or a value computed from padding, becomes an element of the result");

@@ -60,9 +60,11 @@ class OperandAccess {
 
   const std::byte* memory_of(int64_t offset, int lane) const;
   void report_taint(const std::byte* memory, ByteState cause) const;
+  void walk_whole_sticks() { whole_sticks_ = true; }
   void report(FindingKind kind, const std::byte* memory, const std::string& what, int core = -1) const;
 
  private:
+  bool in_written_stick(const std::byte* memory) const;
   bool inside(const std::byte* memory, int64_t bytes) const { return allowed_.holds(memory, bytes); }
   bool look_up(const std::byte* memory, int64_t lanes, int64_t needed, uint8_t* taint) const;
   bool may_write(const std::byte* memory, int64_t bytes) const;
@@ -74,6 +76,7 @@ class OperandAccess {
   const int64_t tile_stride_;
   int core_ = 0;
   std::byte* base_ = nullptr;
+  bool whole_sticks_ = false;
   const std::byte* tensor_ = nullptr;
   Shadow* shadow_ = nullptr;
   Shadow::Extent allowed_;

@@ -49,6 +49,9 @@ StepWalk::StepWalk(Card& card, const Program& program, const Step& step, const L
   for (size_t i = 0; i < step.outputs.size(); ++i)
     outputs_.emplace_back(step, step.outputs[i], kMaxOperands + static_cast<int>(i),
                           label(program, step.outputs[i], "output", i), step.lane.lanes);
+  if (program.whole_sticks)
+    for (auto* accesses : {&inputs_, &outputs_})
+      for (OperandAccess& access : *accesses) access.walk_whole_sticks();
   if (step.kind == StepKind::Gather || step.kind == StepKind::Scatter)
     index_port_ = load_port(step.inputs[1], step.lane.lanes, vector_kernels(active_isa()));
   if (step.kind == StepKind::Scan || step.kind == StepKind::Sort || step.kind == StepKind::Contract) return;
@@ -60,12 +63,12 @@ void StepWalk::aim(int core) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Operand& operand = step_.inputs[i];
     std::byte* base = locate(card_, step_, operand, launch_, core);
-    inputs_[i].aim(core, base, locate_tensor(card_, operand, launch_, core), findings_, log_);
+    inputs_[i].aim(core, base, locate_tensor(card_, step_, operand, launch_, core), findings_, log_);
     bases_[i] = base;
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Operand& operand = step_.outputs[i];
-    outputs_[i].aim(core, locate(card_, step_, operand, launch_, core), locate_tensor(card_, operand, launch_, core),
+    outputs_[i].aim(core, locate(card_, step_, operand, launch_, core), locate_tensor(card_, step_, operand, launch_, core),
                     findings_, log_);
   }
 }

@@ -32,14 +32,12 @@ Scratchpads::Scratchpads(uint64_t bytes_per_core, bool shadowed)
 
 Scratchpads::~Scratchpads() { munmap(memory_, pitch_ * kCardCores); }
 
-std::unique_lock<std::mutex> Scratchpads::claim(int cores, uint64_t bytes_per_core) {
-  std::unique_lock lock(mutex_);
-  if (!shadow_) return lock;
-  for (int core = 0; core < cores; ++core) {
-    shadow_->set(of(core), bytes_per_core, ByteState::Uninitialised);
-    std::memset(of(core), kPoison, bytes_per_core);
-  }
-  return lock;
+void Scratchpads::clear() {
+  const std::unique_lock lock(mutex_);
+  // Pages nobody has touched stay untouched: a card's scratchpads are 64 MB.
+  madvise(memory_, pitch_ * kCardCores, MADV_DONTNEED);
+  if (!shadow_) return;
+  for (int core = 0; core < kCardCores; ++core) shadow_->set(of(core), bytes_per_core_, ByteState::Uninitialised);
 }
 
 }  // namespace openspyre

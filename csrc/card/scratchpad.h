@@ -1,4 +1,4 @@
-// The scratchpads of a card's cores: 2 MB for each, in which a core keeps values from step to step of one launch.
+// The scratchpads of a card's cores: 2 MB for each, in which a core keeps values from step to step and from launch to launch.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,10 @@ class Scratchpads {
   Scratchpads(const Scratchpads&) = delete;
   Scratchpads& operator=(const Scratchpads&) = delete;
 
-  // A launch has them to itself, whatever other streams do; what earlier launches left there is forgotten.
-  std::unique_lock<std::mutex> claim(int cores, uint64_t bytes_per_core);
+  // A launch has them to itself, whatever other streams do, and finds there what earlier launches left.
+  std::unique_lock<std::mutex> claim() { return std::unique_lock(mutex_); }
+  // Zero bytes, which nobody has written.
+  void clear();
 
   std::byte* of(int core) const { return memory_ + static_cast<uint64_t>(core) * pitch_; }
   uint64_t bytes_per_core() const { return bytes_per_core_; }

@@ -54,6 +54,20 @@ class StepCheck {
     require(points < kMostPoints, "its loops have more points together than a card could ever walk");
     require(cores <= kMaxCores,
             "the splits ask for " + std::to_string(cores) + " cores, a card has " + std::to_string(kMaxCores));
+    check_cores(cores);
+  }
+
+  void check_cores(int64_t slices) {
+    if (step_.cores.empty()) return;
+    require(static_cast<int64_t>(step_.cores.size()) == slices,
+            std::to_string(step_.cores.size()) + " cores for " + std::to_string(slices) + " slices");
+    uint64_t taken = 0;
+    for (const int32_t core : step_.cores) {
+      const bool is_core = core >= 0 && core < kMaxCores;
+      require(is_core, "core " + std::to_string(core) + ", a card has " + std::to_string(kMaxCores));
+      require(!is_core || (taken >> core & 1) == 0, "core " + std::to_string(core) + " has two slices");
+      if (is_core) taken |= uint64_t{1} << core;
+    }
   }
 
   void check_lanes() {
@@ -121,6 +135,11 @@ class StepCheck {
             where + " lies in bytes " + std::to_string(span.first * itemsize) + " to " +
                 std::to_string((span.last + 1) * itemsize) + " of the scratchpad, which has " + std::to_string(limit) +
                 " per core; use smaller slices or more cores");
+    require(operand.owner >= -1 && operand.owner < kMaxCores,
+            where + " lies in the scratchpad of core " + std::to_string(operand.owner) + ", a card has " +
+                std::to_string(kMaxCores));
+    require(operand.owner < 0 || core_count(step_) == 1,
+            where + " lies in the scratchpad of one core: the step must have one core too");
     for (size_t k = 0; k < step_.loops.size(); ++k)
       require(!step_.loops[k].reduced || step_.loops[k].split == 1,
               where + " lies in the scratchpad, but loop " + std::to_string(k) +

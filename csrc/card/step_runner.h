@@ -33,6 +33,10 @@ struct StepArguments {
 
 int core_count(const Step& step);              // product of the splits
 CoreBox core_box(const Step& step, int core);  // mixed radix over the loops in order, first loop fastest
+// The core that has a slice. All other functions here name cores by their slice.
+inline int core_of(const Step& step, int slice) {
+  return step.cores.empty() ? slice : step.cores[static_cast<size_t>(slice)];
+}
 inline CoreRange all_cores(const Step& step) { return {0, core_count(step)}; }
 
 // Smallest and largest element offset (inclusive) an operand touches, relative to its symbol's address plus the

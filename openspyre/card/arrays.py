@@ -55,14 +55,14 @@ def to_card(
         raise InvalidArgument(f"{name} is given as a numpy array of {held_in}, not of {source.dtype}")
     if any(stride < 0 or stride % source.itemsize for stride in source.strides):
         source = np.ascontiguousarray(source)
-    placement = _place(source.shape, name, layout)
+    placement = place_of(source.shape, name, layout)
     target = cards.get(card)
     buffer = target.allocate(placement.device_bytes, stream)
     _card.copy_in(source, name, buffer, placement, stream)
     return DeviceArray(target, buffer, source.shape, name, _as_layout(placement), placement)
 
 
-def _place(shape: tuple[int, ...], dtype: str, layout: SpyreTensorLayout | None) -> _card.BufferShape:
+def place_of(shape: tuple[int, ...], dtype: str, layout: SpyreTensorLayout | None) -> _card.BufferShape:
     stride = row_major(shape)
     if layout is None:
         return _card.intern_default(shape, stride, dtype)

@@ -79,6 +79,7 @@ class Operand:
     dtype: str = "float16"
     data_format: str = "SEN169_FP16"
     space: Space = Space.MEMORY
+    owner: int = -1  # of the scratchpad; -1: the core that runs the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ class Step:
     index_stride: int = 0
     index_bound: int = 0
     accumulate: bool = False
+    cores: tuple[int, ...] = ()  # the core of each slice, first loop fastest; empty: slice i is core i's
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +145,4 @@ class Program:
     scalars: tuple[str, ...]
     steps: tuple[Step, ...]
     pool_bytes: int = 0  # temporaries, given by the launch as the last symbol if not 0
+    whole_sticks: bool = False  # steps do not know which lanes are elements: lanes nobody wrote may be computed with

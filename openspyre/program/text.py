@@ -37,6 +37,7 @@ def print_program(program: Program) -> str:
             symbols=list(program.symbols),
             scalars=list(program.scalars),
             pool_bytes=program.pool_bytes,
+            whole_sticks=program.whole_sticks,
         )
     ]
     for step in program.steps:
@@ -57,6 +58,7 @@ def _step_lines(step: Step) -> Iterator[str]:
         index_stride=step.index_stride,
         index_bound=step.index_bound,
         accumulate=step.accumulate,
+        cores=list(step.cores),
     )
     for loop in step.loops:
         yield _line("loop", extent=loop.extent, split=loop.split, reduced=loop.reduced)
@@ -94,6 +96,7 @@ def _operand_line(keyword: str, operand: Operand) -> str:
         dtype=operand.dtype,
         data_format=operand.data_format,
         space=operand.space,
+        owner=operand.owner,
     )
 
 
@@ -134,12 +137,12 @@ def parse_program(text: str) -> Program:
     lines = Lines(text)
     head = lines.take("program")
     symbols, scalars = head.texts("symbols"), head.texts("scalars")
-    name, pool_bytes = head.text("name"), head.integer("pool_bytes")
+    name, pool_bytes, whole_sticks = head.text("name"), head.integer("pool_bytes"), head.truth("whole_sticks")
     steps = []
     while lines.next_is("step"):
         steps.append(_parse_step(lines))
     lines.expect_end()
-    return Program(name, symbols, scalars, tuple(steps), pool_bytes)
+    return Program(name, symbols, scalars, tuple(steps), pool_bytes, whole_sticks)
 
 
 def _parse_step(lines: Lines) -> Step:
@@ -152,6 +155,7 @@ def _parse_step(lines: Lines) -> Step:
         index_stride=head.integer("index_stride"),
         index_bound=head.integer("index_bound"),
         accumulate=head.truth("accumulate"),
+        cores=head.integers("cores"),
         loops=tuple(line.once(_parse_loop) for line in lines.all("loop")),
         lane=next((line.once(_parse_lane) for line in lines.at_most_one("lane")), None),
         inputs=tuple(line.once(_parse_operand) for line in lines.all("input")),
@@ -184,6 +188,7 @@ def _parse_operand(line: Line) -> Operand:
         line.text("dtype"),
         line.text("data_format"),
         line.choice("space", Space),
+        line.integer("owner"),
     )
 
 

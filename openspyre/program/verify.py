@@ -67,6 +67,10 @@ def _loops(step: Step) -> Iterator[str]:
         yield "its loops have more points together than a card could ever walk"
     if cores > SPYRE.cores:
         yield f"the splits ask for {cores} cores, a card has {SPYRE.cores}"
+    if step.cores and len(step.cores) != cores:
+        yield f"{len(step.cores)} cores for {cores} slices"
+    if len(set(step.cores)) < len(step.cores) or not set(step.cores) <= set(range(SPYRE.cores)):
+        yield f"cores {step.cores}, each slice has a core of its own from 0 to {SPYRE.cores - 1}"
 
 
 def _lanes(step: Step) -> Iterator[str]:
@@ -117,6 +121,10 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
     if operand.kind is OperandKind.VECTOR and lanes % stick:
         yield f"{where}: blocks of {lanes} lanes are not whole sticks of {stick} ({element_text(operand)})"
     if operand.space is Space.SCRATCHPAD:
+        if not -1 <= operand.owner < SPYRE.cores:
+            yield f"{where} lies in the scratchpad of core {operand.owner}, a card has {SPYRE.cores}"
+        if operand.owner >= 0 and prod(loop.split for loop in step.loops) > 1:
+            yield f"{where} lies in the scratchpad of one core: the step must have one core too"
         for k in (k for k, loop in enumerate(step.loops) if loop.reduced and loop.split > 1):
             yield f"{where} lies in the scratchpad, but loop {k} splits the reduction over cores: they would have to see each other's"
 

@@ -32,6 +32,7 @@ class Machine:
     scratchpad_bytes_per_core: int = 2 * MIB
     # The back end keeps this part of each scratchpad for itself; the planner gets the rest.
     scratchpad_reserved_fraction: float = 0.2
+    scratchpad_program_bytes: int = 64 * KIB  # of each scratchpad, before that part is reckoned
     device_memory_bytes: int = 128 * GIB
     device_memory_ecc_bytes: int = 16 * GIB
     device_memory_bytes_per_second: float = 204.8e9
@@ -58,7 +59,9 @@ class Machine:
 
     @property
     def scratchpad_planned_bytes_per_core(self) -> int:
-        return int(self.scratchpad_bytes_per_core * (1 - self.scratchpad_reserved_fraction))
+        """Up to where tensors may lie: what neither programs nor the back end have, in whole sticks."""
+        bytes_ = self.scratchpad_bytes_per_core - self.scratchpad_program_bytes
+        return -(-int(bytes_ * (1 - self.scratchpad_reserved_fraction)) // self.stick_bytes) * self.stick_bytes
 
     @property
     def fp16_flops_per_second(self) -> float:

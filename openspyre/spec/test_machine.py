@@ -20,7 +20,7 @@ def test_the_units_of_a_core_multiply_to_its_rate() -> None:
 
 def test_memory_limits_are_the_documented_ones() -> None:
     assert SPYRE.usable_device_memory_bytes == 112 * GIB
-    assert SPYRE.scratchpad_planned_bytes_per_core == 1_677_721
+    assert SPYRE.scratchpad_planned_bytes_per_core == 1_625_344
     assert SPYRE.segment_base(SPYRE.program_segment) == 0x1C_0000_0000
     assert SPYRE.segments * SPYRE.segment_bytes == SPYRE.device_memory_bytes
     assert SPYRE.stick_bytes == STICK_BYTES

@@ -12,6 +12,9 @@ from openspyre.artifact.listing import file_name
 from openspyre.artifact.model import Buffer, Execution
 from openspyre.artifact.names import op_func_name
 from openspyre.spec.environment import Settings
+from openspyre.tools import inspect_documented
+from openspyre.tools.documented import is_documented
+from openspyre.tools.documented import read as read_documented
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,8 +32,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace) -> int:
-    summary = summarise(read(options.directory, Settings.read().machine))
-    print(json.dumps(summary, indent=2) if options.json else "\n".join(render(summary, cores=options.cores)))
+    if is_documented(options.directory):
+        summary = inspect_documented.summarise(read_documented(options.directory))
+        lines = inspect_documented.render(summary, cores=options.cores)
+    else:
+        summary = summarise(read(options.directory, Settings.read().machine))
+        lines = render(summary, cores=options.cores)
+    print(json.dumps(summary, indent=2) if options.json else "\n".join(lines))
     return 0
 
 

@@ -16,6 +16,8 @@ from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, formats_of
+from openspyre.tools import run_documented
+from openspyre.tools.documented import is_documented
 
 _TRUTHS = {"true": 1, "false": 0, "1": 1, "0": 0}
 
@@ -24,13 +26,30 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "run",
         help="execute a bundle on the card",
-        description="Executes a bundle directory. Inputs are .npy files by the names of the manifest; bfloat16 and fp8 "
-        "arrays hold their bits and are tagged, NAME=x.npy:bfloat16. Outputs and changed inputs are written as .npy "
-        "files beside a results.json that tells their names and dtypes. A bundle with problems is refused.",
-        epilog="example: openspyre run my_bundle --input x=x.npy --input w=w.npy --set slope=0.1 --out results    "
+        description="Executes a bundle directory. With a manifest, inputs are .npy files by its names; bfloat16 and fp8 "
+        "arrays hold their bits and are tagged, NAME=x.npy:bfloat16; outputs and changed inputs are written as .npy "
+        "files beside a results.json that tells their names and dtypes. Without one (a kernel directory of another "
+        "compiler), arguments go by segment, as host values (--arg, tiled by --layout or by default) or as raw device "
+        "bytes (--image), or as launch_spec.json says; every segment's bytes are written as segment_<i>.npy. Several "
+        "directories are launches in order; LAUNCH.SEGMENT names an argument of one. A bundle with problems is refused.",
+        epilog="examples: openspyre run my_bundle --input x=x.npy --input w=w.npy --set slope=0.1 --out results; "
+        "openspyre run kernel_dir --arg 0=x.npy --image 1=w_bytes.npy --out results    "
         "exit code: 0 done, 1 it could not be run, 2 the command line does not fit the bundle",
     )
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the bundle")
+    parser.add_argument("directories", type=Path, metavar="DIR", nargs="+", help="the bundle, or several in order")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="[LAUNCH.]SEGMENT=FILE", help="host values of an argument"
+    )
+    parser.add_argument(
+        "--layout",
+        action="append",
+        default=[],
+        metavar="[LAUNCH.]SEGMENT=LAYOUT",
+        help="the layout of an --arg, as layouts print",
+    )
+    parser.add_argument(
+        "--image", action="append", default=[], metavar="[LAUNCH.]SEGMENT=FILE", help="raw device bytes of an argument"
+    )
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE[:DTYPE]", help="a tensor it reads")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a scalar it takes")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go; none are written without it")
@@ -39,7 +58,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    bundle = read(options.directory, Settings.read().machine)
+    if any(is_documented(directory) for directory in options.directories):
+        if options.input or options.set:
+            parser.error(
+                "--input and --set go by a manifest, which is not there: give arguments by segment (--arg, --image)"
+            )
+        return run_documented.run(options)
+    if options.arg or options.layout or options.image or len(options.directories) > 1:
+        parser.error("a bundle with a manifest runs alone, its inputs by name (--input)")
+    bundle = read(options.directories[0], Settings.read().machine)
     files = _named(options.input, parser)
     values = _named(options.set, parser)
     wanted = [b for b in bundle.arguments if b.role is not Role.OUTPUT]

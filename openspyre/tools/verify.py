@@ -7,6 +7,7 @@ from pathlib import Path
 
 from openspyre.artifact import verify
 from openspyre.spec.environment import Settings
+from openspyre.tools.documented import examine, is_documented
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,7 +23,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace) -> int:
-    problems = verify(options.directory, Settings.read().machine)
+    if is_documented(options.directory):
+        _, problems = examine(options.directory)
+    else:
+        problems = verify(options.directory, Settings.read().machine)
     if options.json:
         print(json.dumps({"valid": not problems, "problems": [asdict(problem) for problem in problems]}, indent=2))
     else:

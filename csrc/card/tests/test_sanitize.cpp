@@ -319,7 +319,7 @@ TEST(a_core_reads_only_what_it_wrote_into_its_own_scratchpad) {
   take.inputs[0].space = Space::Scratchpad;
   launch({keep, take}, x, y);
   CHECK_EQ(y.at<float>(511), 4.0f);
-  REPORTS(PARTS("scratchpad-read", "step 0 'twice'", "has not written it in this launch"), launch({take}, x, y));
+  REPORTS(PARTS("scratchpad-read", "step 0 'twice'", "has not written it"), launch({take}, x, y));
   take.loops[1].split = 8;  // cores 4 to 7 have nothing there
   REPORTS(PARTS("scratchpad-read", "step 1 'twice'", "input 0 in the scratchpad, element 0", "core 4"),
           launch({keep, take}, x, y));

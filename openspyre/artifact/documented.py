@@ -1,0 +1,132 @@
+"""A bundle of documented fields alone: `sdsc_*.json` and `bundle.mlir`, of whichever front end wrote them.
+
+Launch arguments go by segment: parameter i of the function (symbolic addresses), or addresses from i * 16 GiB on (plain numbers).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from openspyre.artifact.bundle_function import Address, Execute, Function
+from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, is_directory, read_text
+from openspyre.artifact.fields import Problem, Problems
+from openspyre.artifact.json_types import Json
+from openspyre.artifact.mlir_reader import read_function
+from openspyre.artifact.superdsc import Component, SuperDsc
+from openspyre.artifact.superdsc_reader import read_superdsc
+
+SEGMENT_BYTES = 16 << 30
+SEGMENTS = 7  # the eighth holds the program
+
+
+@dataclass(frozen=True)
+class DocumentedBundle:
+    """What runs: the function of `bundle.mlir`, and the op of every file it names."""
+
+    name: str
+    function: Function
+    ops: dict[str, SuperDsc]
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether arguments are parameters; otherwise addresses are plain numbers in the segments."""
+        return bool(self.function.parameters)
+
+    @property
+    def arguments(self) -> int:
+        """How many arguments a launch takes, counting segments nothing uses."""
+        if self.symbolic:
+            return sum(not parameter.is_size for parameter in self.function.parameters)
+        starts = [
+            start
+            for op in self.ops.values()
+            for tensor in op.tensors
+            if tensor.component is Component.MEMORY
+            for start in tensor.starts
+        ]
+        return max((start // SEGMENT_BYTES + 1 for start in starts), default=0)
+
+    @property
+    def has_pool(self) -> bool:
+        return any(parameter.is_pool for parameter in self.function.parameters)
+
+    def address(self, execute: Execute, start: int, iterations: tuple[int, ...]) -> Address:
+        """The argument and byte that a start of a tensor in memory means in one execution."""
+        if start >= 0:
+            return Address(start // SEGMENT_BYTES, start % SEGMENT_BYTES)
+        return dict(execute.symbols)[start].at(iterations)
+
+
+def read_documented(directory: Path) -> DocumentedBundle:
+    """The bundle of a directory; InvalidBundle lists everything that keeps it from being one."""
+    problems: list[Problem] = []
+    found = parse_documented(directory, problems)
+    if found is None or problems:
+        raise InvalidBundle(str(directory), problems)
+    return found
+
+
+def parse_documented(directory: Path, problems: list[Problem]) -> DocumentedBundle | None:
+    """As `read_documented`, with the problems collected."""
+    if not is_directory(directory):
+        problems.append(Problem(str(directory), "", "no directory", f"a bundle with {EXECUTION_LIST} and sdsc_*.json"))
+        return None
+    function = _function(directory, problems)
+    if function is None:
+        return None
+    ops: dict[str, SuperDsc] = {}
+    for file in function.files():
+        op = _op(directory, file, problems)
+        if op is not None:
+            ops[file] = op
+    if problems:
+        return None
+    bundle = DocumentedBundle(directory.resolve().name, function, ops)
+    _check_symbols(bundle, problems)
+    return bundle
+
+
+def _function(directory: Path, problems: list[Problem]) -> Function | None:
+    text, why = read_text(directory, EXECUTION_LIST)
+    if text is None:
+        problems.append(Problem(EXECUTION_LIST, "", str(why), "the list of executions"))
+        return None
+    found = Problems(EXECUTION_LIST)
+    function = read_function(text, found)
+    problems += found.found
+    return function
+
+
+def _op(directory: Path, file: str, problems: list[Problem]) -> SuperDsc | None:
+    text, why = read_text(directory, file)
+    if text is None:
+        problems.append(Problem(file, "", str(why), f"the op that {EXECUTION_LIST} executes"))
+        return None
+    found = Problems(file)
+    op = None
+    try:
+        tree: Json = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        found.say("", f"no JSON ({error})", "JSON")
+    else:
+        op = read_superdsc(tree, found)
+    problems += found.found
+    return op
+
+
+def _check_symbols(bundle: DocumentedBundle, problems: list[Problem]) -> None:
+    """Every symbol a file uses has a value wherever the file is executed, and every value is an argument's address."""
+    for execute, _ in bundle.function.executions():
+        given = dict(execute.symbols)
+        for symbol in bundle.ops[execute.file].symbols:
+            where = f"line {execute.line}"
+            if symbol not in given:
+                problems.append(
+                    Problem(EXECUTION_LIST, where, f"no value for symbol {symbol}", f"one, {execute.file} uses it")
+                )
+            elif given[symbol].parameter is None:
+                problems.append(
+                    Problem(EXECUTION_LIST, where, f"a number for symbol {symbol}", "an argument's address")
+                )

@@ -1,0 +1,178 @@
+"""What must be true of a documented bundle: the hardware's rules on sticks, cores, scratchpads and spans, per tensor and field.
+
+Rules that front ends are known to break are named as such: the bundle is refused all the same, for its numbers would be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.fields import Problem
+from openspyre.artifact.superdsc import PRESENT, Component, Indirection, SuperDsc, Tensor
+from openspyre.spec.hardware import HARDWARE, Shape
+from openspyre.spec.machine import SPYRE, Machine
+
+STICK = 128
+
+
+def check_documented(bundle: DocumentedBundle, machine: Machine = SPYRE) -> list[Problem]:
+    """Every rule a bundle breaks, file by file."""
+    return [
+        Problem(file, f"{op.name}.{field}", found, expected)
+        for file, op in bundle.ops.items()
+        for field, found, expected in _op_problems(op, machine, _scratchpad_limit(bundle, machine))
+    ]
+
+
+def _scratchpad_limit(bundle: DocumentedBundle, machine: Machine) -> int:
+    """Front ends that write plain addresses (June) kept no room for the program itself."""
+    if bundle.symbolic:
+        return machine.scratchpad_planned_bytes_per_core
+    return int(machine.scratchpad_bytes_per_core * (1 - machine.scratchpad_reserved_fraction))
+
+
+Broken = tuple[str, str, str]  # field, found, expected
+
+
+def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Iterator[Broken]:
+    known = HARDWARE.get(op.op.removesuffix("nonstick"))
+    if known is None:
+        yield "computeOp_.opFuncName", repr(op.op), "an op of the hardware (`openspyre ops --hardware` lists them)"
+        return
+    if op.unit != known.unit:
+        yield "computeOp_.exUnit", repr(op.unit), repr(known.unit)
+    indexed = any(tensor.indirection is Indirection.VALUE for tensor in op.tensors)
+    if not op.outputs or (known.inputs is not None and not indexed and len(_read(op)) != known.inputs):
+        yield (
+            "computeOp_.inputLabeledDs",
+            f"{len(_read(op))} inputs, {len(op.outputs)} outputs",
+            f"{known.inputs} inputs, one output",
+        )
+    if indexed and op.index is None:
+        yield "computeOp_.indirectAccessIndexLabeledDs", "no index tensor", "the one that a value_tensor is indexed by"
+    for name in known.constants:
+        if op.constant(name) is None:
+            yield "constantInfo_", "no constant of this name", repr(name)
+    if op.masks and op.constant("samv-maskvalue") is None:
+        yield "coordinateMasking_", "a mask without a value", "the constant samv-maskvalue"
+    for number, tensor in enumerate(op.tensors):
+        for field, found, expected in _tensor_problems(op, tensor, machine, scratchpad_limit):
+            yield f"scheduleTree_[{number}].{field}", found, expected
+    yield from _stick_problems(op, known.shape)
+
+
+def _read(op: SuperDsc) -> tuple[int, ...]:
+    """Inputs that are read: a reduction lists its result among them."""
+    return tuple(number for number in op.inputs if number not in op.outputs)
+
+
+def _tensor_problems(op: SuperDsc, tensor: Tensor, machine: Machine, limit: int) -> Iterator[Broken]:
+    per_core = {label: _held(op, tensor, label) for label in tensor.order}
+    if tensor.component is Component.SCRATCHPAD:
+        size = STICK * prod(_sticks(tensor, label, held + tensor.gap(label)) for label, held in per_core.items())
+        end = max(tensor.starts) + size
+        if end > limit:
+            reserved = machine.scratchpad_bytes_per_core - limit
+            yield (
+                "startAddressCoreCorelet_",
+                f"bytes {max(tensor.starts)} to {end} of the scratchpad",
+                (
+                    f"at most {limit}: it has {machine.scratchpad_bytes_per_core}, of which {reserved} belong to the back end"
+                ),
+            )
+    elif (span := _span(op, tensor)) > machine.max_span_bytes_per_core_and_tensor:
+        yield (
+            "startAddressCoreCorelet_",
+            f"each core reaches over {span} bytes",
+            f"at most {machine.max_span_bytes_per_core_and_tensor}",
+        )
+    for label in tensor.order:
+        along = prod(stick.size for stick in tensor.sticks if stick.label == label)
+        axis = op.axis[label]
+        if tensor.scale(label) == PRESENT and along > 1 and axis.split > 1 and axis.per_core % along:
+            yield "layoutDimOrder_", f"{axis.per_core} of {label} per core", f"whole sticks of {along}"
+    known = _lost_offset(op, tensor)
+    if known:
+        yield "startAddressCoreCorelet_", known, "every core's slice where the division says"
+
+
+def _held(op: SuperDsc, tensor: Tensor, label: str) -> int:
+    if tensor.scale(label) != PRESENT:
+        return 1
+    axis = op.axis[label]
+    if tensor.owners:
+        return axis.size // (1 + max(dict(own).get(label, 0) for own in tensor.owners))
+    return axis.per_core
+
+
+def _sticks(tensor: Tensor, label: str, elements: int) -> int:
+    along = prod(stick.size for stick in tensor.sticks if stick.label == label)
+    return max(1, -(-elements // along))
+
+
+def _span(op: SuperDsc, tensor: Tensor) -> int:
+    """Bytes from the first to the last stick a core touches, by the reference's rule: the first dim it has several positions of."""
+    if tensor.indirection is Indirection.VALUE:
+        return 0
+    inner = [STICK]
+    for label in tensor.order:
+        whole = op.axis[label].size if tensor.scale(label) == PRESENT else 1
+        inner.append(inner[-1] * _sticks(tensor, label, whole + tensor.gap(label)))
+    for place in range(len(tensor.order) - 1, -1, -1):
+        label = tensor.order[place]
+        count = _sticks(tensor, label, _held(op, tensor, label))
+        if count > 1:
+            return count * inner[place]
+    return STICK
+
+
+def _lost_offset(op: SuperDsc, tensor: Tensor) -> str:
+    """Numeric addresses where core 0 alone lies elsewhere than its slice says: a known defect of front ends."""
+    if tensor.component is Component.SCRATCHPAD or min(tensor.starts) < 0 or len(tensor.starts) < 3:
+        return ""
+    steps = {b - a for a, b in zip(tensor.starts[1:], tensor.starts[2:], strict=False)}
+    first = tensor.starts[1] - tensor.starts[0]
+    if len(steps) == 1 and first not in steps and op.slices[0] == (0,) * len(op.axes) and 0 not in steps:
+        return f"core 0 at {tensor.starts[0]}, the others from {tensor.starts[1]} on in steps of {steps.pop()} (core 0's offset is lost, a known defect)"
+    return ""
+
+
+def _stick_problems(op: SuperDsc, shape: Shape) -> Iterator[Broken]:
+    if shape in (Shape.MOVEMENT, Shape.CAST, Shape.SEARCH) or not op.outputs:
+        return
+    target = op.tensors[op.outputs[0]]
+    read = [op.tensors[number] for number in _read(op)]
+    if shape is Shape.CONTRACTION:
+        yield from _contraction_problems(op, read, target)
+        return
+    sticks = {tensor.stick for tensor in (*read, target) if tensor.scale(tensor.stick) == PRESENT}
+    if len(sticks) > 1:
+        yield "primaryDsInfo_", f"sticks along {', '.join(sorted(sticks))}", "one dim along the sticks of all tensors"
+
+
+def _contraction_problems(op: SuperDsc, read: list[Tensor], target: Tensor) -> Iterator[Broken]:
+    if len(read) != 2:
+        return
+    summed = [
+        a.label
+        for a in op.axes
+        if target.scale(a.label) != PRESENT
+        and any(t.scale(a.label) == PRESENT for t in read)
+        and a.label not in target.order
+    ]
+    if len(summed) != 1:
+        yield (
+            "primaryDsInfo_",
+            f"sums over {', '.join(summed) or 'no dim'}",
+            "one dim that both inputs have and the output has not",
+        )
+    elif read[0].stick != summed[0]:
+        yield "primaryDsInfo_", f"the first input's sticks along {read[0].stick}", f"along {summed[0]}, which is summed"
+    if read[1].stick != target.stick:
+        yield (
+            "primaryDsInfo_",
+            f"the second input's sticks along {read[1].stick}",
+            f"along {target.stick}, as the output's",
+        )

@@ -1,0 +1,107 @@
+"""`launch_spec.json`: what the arguments of a bundle's launch are. It lies beside the bundle; nobody needs it who brings images."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from openspyre.artifact.directory import InvalidBundle, read_text
+from openspyre.artifact.fields import Fields, Problems
+from openspyre.artifact.json_types import Json
+from openspyre.spec.errors import SpyreError
+from openspyre.spec.formats import DTYPES, DataFormats, ElementArrangement
+from openspyre.spec.layout import SpyreTensorLayout
+
+FILE = "launch_spec.json"
+FORMAT_VERSION = 1
+ROLES = ["input", "output", "update", "pool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a launch. A pool has bytes alone; `file` is an .npy with its host values, beside the spec."""
+
+    name: str
+    role: str
+    bytes: int
+    dtype: str = ""
+    size: tuple[int, ...] = ()
+    layout: SpyreTensorLayout | None = None
+    file: str | None = None
+
+
+def read_launch_spec(directory: Path) -> tuple[Argument, ...] | None:
+    """The arguments in order of their segments; None where there is no such file. InvalidBundle lists its problems."""
+    if not (directory / FILE).exists():
+        return None
+    text, why = read_text(directory, FILE)
+    problems = Problems(FILE)
+    found: tuple[Argument, ...] = ()
+    if text is None:
+        problems.say("", str(why), "a readable file")
+    else:
+        try:
+            tree: Json = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            problems.say("", f"no JSON ({error})", "JSON")
+        else:
+            found = _arguments(Fields(tree, "", problems))
+    if problems.found:
+        raise InvalidBundle(str(directory), problems.found)
+    return found
+
+
+def _arguments(top: Fields) -> tuple[Argument, ...]:
+    top.integer("format", FORMAT_VERSION, FORMAT_VERSION)
+    found = []
+    for number, entry in enumerate(top.inners("arguments", 4096)):
+        if entry.integer("segment", 0) != number:
+            entry.problems.say(
+                f"{entry.path}.segment", str(entry.values.get("segment")), f"{number}: arguments in order"
+            )
+        role = entry.choice("role", ROLES)
+        name = entry.text("name")
+        if role == "pool":
+            found.append(Argument(name, role, entry.integer("bytes", 0)))
+            continue
+        layout = _layout(entry.inner("layout"))
+        size = entry.integers("size", 0)
+        dtype = entry.choice("dtype", sorted(DTYPES))
+        file = entry.text("file") if entry.values.get("file") is not None else None
+        found.append(Argument(name, role, layout.device_bytes if layout else 0, dtype, size, layout, file))
+    return tuple(found)
+
+
+def _layout(entry: Fields) -> SpyreTensorLayout | None:
+    sizes, strides = entry.integers("device_size", 1), entry.integers("stride_map", -1)
+    form = entry.choice("device_dtype", list(DataFormats.__members__))
+    arrangement = entry.choice("element_arrangement", list(ElementArrangement.__members__))
+    try:
+        return SpyreTensorLayout(list(sizes), list(strides), DataFormats[form], ElementArrangement[arrangement])
+    except SpyreError as error:
+        entry.problems.say(entry.path, f"device_size {list(sizes)}", f"a layout ({error})")
+        return None
+
+
+def launch_spec_json(arguments: tuple[Argument, ...]) -> dict[str, Json]:
+    entries: list[Json] = []
+    for number, argument in enumerate(arguments):
+        entry: dict[str, Json] = {"segment": number, "name": argument.name, "role": argument.role}
+        if argument.layout is None:
+            entry["bytes"] = argument.bytes
+        else:
+            entry |= {
+                "dtype": argument.dtype,
+                "size": list(argument.size),
+                "layout": {
+                    "device_size": list(argument.layout.device_size),
+                    "stride_map": list(argument.layout.stride_map),
+                    "device_dtype": argument.layout.device_dtype.name,
+                    "element_arrangement": argument.layout.element_arrangement.name,
+                },
+            }
+        if argument.file is not None:
+            entry["file"] = argument.file
+        entries.append(entry)
+    return {"format": FORMAT_VERSION, "arguments": entries}

@@ -1,0 +1,157 @@
+"""One SuperDSC as frozen data: what its documented fields say, and nothing else. The model of a file `sdsc_<i>.json`.
+
+Dims go by their labels (mb, x, out, in, ...). Sizes count elements, padded to whole sticks where the op walks sticks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from openspyre.spec.formats import STICK_BYTES, DataFormats
+
+PRESENT, BROADCAST, ONE_LANE = 1, -1, -2  # values of scale_
+
+
+class Component(StrEnum):
+    """Where a tensor lies."""
+
+    MEMORY = "hbm"
+    SCRATCHPAD = "lx"
+
+
+class Indirection(StrEnum):
+    NONE = "no_indirection"
+    INDEX = "index_tensor"
+    VALUE = "value_tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dim of the iteration space, divided into `split` equal slices."""
+
+    label: str
+    size: int
+    split: int = 1
+
+    @property
+    def per_core(self) -> int:
+        return self.size // self.split
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Coordinates of a dim from `valid` on are read as the mask value."""
+
+    label: str
+    valid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    name: str
+    format: DataFormats
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stick:
+    """What runs along a stick: a label and its elements, innermost first."""
+
+    label: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An operand. `order` has its dims from the innermost outwards, the stick dim where its sticks are counted."""
+
+    name: str
+    role: str
+    format: DataFormats
+    order: tuple[str, ...]
+    sticks: tuple[Stick, ...]
+    scales: tuple[tuple[str, int], ...]
+    component: Component
+    starts: tuple[int, ...]  # per core: a byte address, or the (negative) id of a symbol
+    gaps: tuple[tuple[str, int], ...] = ()
+    indirection: Indirection = Indirection.NONE
+    indexed: str | None = None  # value tensor: the dim an index chooses along
+    owners: tuple[tuple[tuple[str, int], ...], ...] = ()  # per core, its own slices (shuffle)
+
+    @property
+    def elems_per_stick(self) -> int:
+        return self.format.elems_per_stick()
+
+    @property
+    def bytes_per_element(self) -> int:
+        return STICK_BYTES // self.elems_per_stick
+
+    @property
+    def stick(self) -> str:
+        """The dim that runs along its sticks; the last of several."""
+        return self.sticks[-1].label
+
+    def scale(self, label: str) -> int:
+        """How the tensor meets a dim of the op."""
+        return dict(self.scales).get(label, BROADCAST)
+
+    def gap(self, label: str) -> int:
+        return dict(self.gaps).get(label, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """`debug_handle_`: where the op came from."""
+
+    id: str
+    source: SourcePlace | None = None
+    aten_op: str | None = None
+    ir_chain: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = f"{self.source.file}:{self.source.line}" if self.source else ""
+        return " ".join(part for part in (self.aten_op or "", place) if part) or self.id
+
+
+@dataclass(frozen=True)
+class SuperDsc:
+    """One op of the card: its dims, who computes which part, and every tensor with its place for each core."""
+
+    name: str
+    op: str
+    unit: str
+    format: DataFormats
+    axes: tuple[Axis, ...]
+    slices: tuple[tuple[int, ...], ...]  # per core, in the order of the axes
+    tensors: tuple[Tensor, ...]
+    inputs: tuple[int, ...]  # numbers of tensors
+    outputs: tuple[int, ...]
+    index: int | None = None
+    constants: tuple[Constant, ...] = ()
+    masks: tuple[Mask, ...] = ()
+    provenance: Provenance | None = None
+
+    @property
+    def cores(self) -> int:
+        return len(self.slices)
+
+    @cached_property
+    def axis(self) -> dict[str, Axis]:
+        return {axis.label: axis for axis in self.axes}
+
+    def constant(self, name: str) -> Constant | None:
+        return next((constant for constant in self.constants if constant.name == name), None)
+
+    @property
+    def symbols(self) -> tuple[int, ...]:
+        """Ids its addresses use, each once."""
+        found = (start for tensor in self.tensors if tensor.component is Component.MEMORY for start in tensor.starts)
+        return tuple(dict.fromkeys(start for start in found if start < 0))

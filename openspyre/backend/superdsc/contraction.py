@@ -1,0 +1,67 @@
+"""Matrix products of the card. Which dim is which follows from the tensors that have it, never from its name."""
+
+from __future__ import annotations
+
+from openspyre.artifact.superdsc import PRESENT
+from openspyre.backend.superdsc.instance import Access, Instance, Workspace
+from openspyre.backend.superdsc.nest import Nest, _Part, nest_of
+from openspyre.backend.superdsc.pointwise import step_of
+from openspyre.program.model import Combine, Contraction, Step, StepKind
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.ops.expression import Lane, trace
+
+
+def lower_contraction(instance: Instance, workspace: Workspace) -> list[Step]:
+    op = instance.op
+    if len(op.inputs) != 2:
+        raise InvalidArgument(f"{op.name}: {len(op.inputs)} inputs, a product takes two")
+    a, b = (instance.accesses[n] for n in op.inputs)
+    out = instance.accesses[op.outputs[0]]
+    summed = [
+        axis.label
+        for axis in instance.axes
+        if out.tensor.scale(axis.label) != PRESENT and (a.moves(axis.label) or b.moves(axis.label))
+    ]
+    if len(summed) != 1:
+        raise InvalidArgument(f"{op.name}: sums over {', '.join(summed) or 'nothing'}, a product sums over one dim")
+    (k,) = summed
+    n = out.tensor.stick
+    plain = all(len(access.tensor.sticks) == 1 for access in (a, b, out))
+    if plain and a.tensor.stick == k and b.tensor.stick == n and out.moves(n) and not a.moves(n):
+        return [_product(instance, a, b, out, n, k)]
+    return [_points(instance, a, b, out, k)]
+
+
+def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: str) -> Step:
+    """Loops: batch and rows, the last of them the rows' longest, then blocks of n, then blocks of k."""
+    rows = [axis for axis in instance.axes if axis.label not in (n, k)]
+    own = [axis for axis in rows if a.moves(axis.label) and not b.moves(axis.label)]
+    m = max(own or rows, key=lambda axis: axis.size, default=None)
+    ordered = [axis for axis in rows if axis is not m] + ([m] if m is not None else [])
+    lanes, k_lanes = out.tensor.elems_per_stick, a.tensor.elems_per_stick
+    by_label = {axis.label: axis for axis in instance.axes}
+    parts = [_Part(axis.label, axis.size, 1, axis.split) for axis in ordered]
+    if m is None:
+        parts.append(_Part("", 1, 1, 1))
+    for label, unit in ((n, lanes), (k, k_lanes)):
+        axis = by_label[label]
+        if axis.size % (unit * axis.split):
+            raise InvalidArgument(
+                f"{instance.op.name}: {label} has {axis.per_core} elements per core, sticks of {unit} must be whole"
+            )
+        parts.append(_Part(label, axis.size // unit, unit, axis.split))
+    nest = Nest(instance, tuple(parts), n, lanes, frozenset((k,)))
+    nest_k = Nest(instance, tuple(parts), k, k_lanes, frozenset((k,)))
+    contraction = Contraction(k_extent=by_label[k].size, k_lanes=k_lanes, b_row_stride=b.strides[k])
+    return step_of(
+        nest, StepKind.CONTRACT, (nest_k.operand(a), nest.operand(b)), (nest.operand(out),), contraction=contraction
+    )
+
+
+def _points(instance: Instance, a: Access, b: Access, out: Access, k: str) -> Step:
+    """Operands whose sticks hold several dims: element by element."""
+    nest = nest_of(instance, (a, b, out), frozenset((k,)), lane=None)
+    code = trace(lambda x, y: x * y, (Lane.FLOAT, Lane.FLOAT))
+    finish = trace(lambda total, index: total, (Lane.FLOAT, Lane.INT))
+    inputs = (nest.operand(a), nest.operand(b))
+    return step_of(nest, StepKind.REDUCE, inputs, (nest.operand(out),), code=code, combine=Combine.SUM, finish=finish)

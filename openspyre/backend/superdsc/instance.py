@@ -1,0 +1,174 @@
+"""One execution of a SuperDSC with everything known: sizes, splits, where each tensor begins, how far apart its elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from openspyre.artifact.bundle_function import Address
+from openspyre.artifact.superdsc import PRESENT, Axis, Component, Indirection, SuperDsc, Tensor
+from openspyre.spec.errors import InvalidArgument
+
+Locate = Callable[[int], Address]  # from a tensor's start to argument and byte
+ArgumentBytes = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A tensor as an execution walks it. `strides`: elements per step of a dim, per stick for the dim along its sticks."""
+
+    tensor: Tensor
+    strides: dict[str, int]
+    symbol: int
+    byte: int
+    room: int  # steps of the indexed dim that memory has; 0 if nothing is indexed
+
+    def moves(self, label: str) -> bool:
+        return self.tensor.scale(label) == PRESENT and label in self.strides
+
+
+@dataclass(slots=True)
+class Workspace:
+    """Memory for what a lowering keeps between its own steps: one symbol behind the arguments, used anew by every op."""
+
+    symbol: int
+    bytes: int = 0
+
+    def take(self, bytes_: int) -> int:
+        """The first byte of so many."""
+        self.bytes = max(self.bytes, bytes_)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An op over a box of its iteration space: all of it, divided over cores, or the part of one core."""
+
+    op: SuperDsc
+    axes: tuple[Axis, ...]
+    first: dict[str, int]  # where the box begins in each dim
+    accesses: tuple[Access, ...]
+    core_of: dict[tuple[int, ...], int]  # slices in the order of the axes -> core
+
+    def size(self, label: str) -> int:
+        return next(axis.size for axis in self.axes if axis.label == label)
+
+
+def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> list[Instance]:
+    """One instance where the cores' addresses follow from the first one's, else one for every core."""
+    groups = _groups(op)
+    strides = [_strides(op, tensor, locate, argument_bytes) for tensor in op.tensors]
+    found = []
+    for group in groups:
+        bases = [
+            _base(op, tensor, moved, group, locate) for tensor, (moved, _) in zip(op.tensors, strides, strict=True)
+        ]
+        if all(base is not None for base in bases):
+            accesses = tuple(
+                Access(tensor, moved, base.parameter or 0, base.byte, room)
+                for tensor, (moved, room), base in zip(op.tensors, strides, bases, strict=True)
+                if base is not None
+            )
+            found.append(Instance(op, op.axes, {}, accesses, group))
+        else:
+            found += [_of_core(op, slices, core, strides, locate) for slices, core in group.items()]
+    return found
+
+
+def _groups(op: SuperDsc) -> list[dict[tuple[int, ...], int]]:
+    """Cores by their slices. More cores than slices repeat the work: only what they leave in their own scratchpads matters."""
+    found: list[dict[tuple[int, ...], int]] = []
+    for core, slices in enumerate(op.slices):
+        group = next((group for group in found if slices not in group), None)
+        if group is None:
+            found.append(group := {})
+        group[slices] = core
+    keeps = any(op.tensors[number].component is Component.SCRATCHPAD for number in op.outputs)
+    return found if keeps else found[:1]
+
+
+def _strides(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes) -> tuple[dict[str, int], int]:
+    """Elements per step of each dim, and how many steps of the indexed dim there are."""
+    unknown = tensor.indexed if tensor.indirection is Indirection.VALUE else None
+    extents = {label: _extent(op, tensor, label) for label in tensor.order}
+    room = 0
+    if unknown is not None:
+        # The extent of an indexed dim stands in no field: the argument's bytes tell.
+        at = locate(tensor.starts[0]) if tensor.component is Component.MEMORY else None
+        bytes_left = argument_bytes(at.parameter or 0) - at.byte if at is not None else 0
+        others = 128 * prod(extent for label, extent in extents.items() if label != unknown)
+        room = extents[unknown] = max(1, bytes_left // others)
+    strides: dict[str, int] = {}
+    inner = tensor.elems_per_stick
+    for label in tensor.order:
+        strides[label] = inner
+        inner *= extents[label]
+    return strides, room
+
+
+def _extent(op: SuperDsc, tensor: Tensor, label: str) -> int:
+    """Steps of a dim in the tensor's memory: sticks for the dim along them, gaps included."""
+    if tensor.scale(label) != PRESENT:
+        return 1
+    axis = op.axis[label]
+    size = axis.size if tensor.component is Component.MEMORY else _held(op, tensor, axis)
+    elements = size + tensor.gap(label)
+    per_stick = prod(stick.size for stick in tensor.sticks if stick.label == label)
+    return max(1, -(-elements // per_stick))
+
+
+def _held(op: SuperDsc, tensor: Tensor, axis: Axis) -> int:
+    """What a core's scratchpad has of a dim: by the tensor's own division where it has one."""
+    if tensor.owners:
+        return axis.size // (1 + max(dict(own).get(axis.label, 0) for own in tensor.owners))
+    return axis.per_core
+
+
+def slice_elements(op: SuperDsc, tensor: Tensor, strides: dict[str, int], slices: tuple[int, ...]) -> int:
+    """Elements from the tensor's begin to a slice's, in memory."""
+    total = 0
+    for axis, index in zip(op.axes, slices, strict=True):
+        if tensor.scale(axis.label) == PRESENT and axis.label in strides and axis.label != tensor.indexed:
+            per_stick = prod(stick.size for stick in tensor.sticks if stick.label == axis.label)
+            total += index * (axis.per_core // per_stick) * strides[axis.label]
+    return total
+
+
+def _base(
+    op: SuperDsc, tensor: Tensor, strides: dict[str, int], group: dict[tuple[int, ...], int], locate: Locate
+) -> Address | None:
+    """Where slice 0 of a tensor begins, if all other slices lie where its strides say."""
+    if tensor.component is Component.SCRATCHPAD:
+        starts = {tensor.starts[core] for core in group.values()}
+        return Address(None, starts.pop()) if len(starts) == 1 else None
+    base: Address | None = None
+    for slices, core in group.items():
+        found = locate(tensor.starts[core]) + -slice_elements(op, tensor, strides, slices) * tensor.bytes_per_element
+        if base is not None and found != base:
+            return None
+        base = found
+    return base
+
+
+def _of_core(
+    op: SuperDsc, slices: tuple[int, ...], core: int, strides: list[tuple[dict[str, int], int]], locate: Locate
+) -> Instance:
+    reduced = [
+        axis.label
+        for axis in op.axes
+        if axis.split > 1 and not any(op.tensors[n].scale(axis.label) == PRESENT for n in op.outputs)
+    ]
+    if reduced:
+        raise InvalidArgument(
+            f"{op.name}: {', '.join(reduced)} is summed over cores, but their addresses do not follow from the division; "
+            "one sum needs all its parts at regular places"
+        )
+    axes = tuple(replace(axis, size=axis.per_core, split=1) for axis in op.axes)
+    first = {axis.label: index * axis.per_core for axis, index in zip(op.axes, slices, strict=True)}
+    accesses = []
+    for tensor, (moved, room) in zip(op.tensors, strides, strict=True):
+        start = tensor.starts[core]
+        at = Address(None, start) if tensor.component is Component.SCRATCHPAD else locate(start)
+        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room))
+    return Instance(op, axes, first, tuple(accesses), {(0,) * len(axes): core})

@@ -1,0 +1,102 @@
+"""From a documented bundle to a program: the steps of every execution, in order. Nothing is placed, divided or reordered here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from openspyre.artifact.bundle_function import Execute
+from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.superdsc import Indirection, SuperDsc
+from openspyre.backend.superdsc.contraction import lower_contraction
+from openspyre.backend.superdsc.indexed import lower_indexed
+from openspyre.backend.superdsc.instance import Workspace, instances
+from openspyre.backend.superdsc.norms import lower_norm, lower_scale
+from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
+from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
+from openspyre.backend.superdsc.shuffle import lower_shuffle
+from openspyre.backend.superdsc.topk import lower_topk
+from openspyre.program.model import Program, Step
+from openspyre.program.verify import step_problems
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.ops import TABLE, Kind
+
+_OWN: dict[str, Lowering] = {
+    **dict.fromkeys(CASTS, lower_copy),
+    "ReStickifyOpHBM": lower_copy,
+    "shuffle": lower_shuffle,
+    "exx2": lower_exx2,
+    "layernormscale": lower_scale,
+    "layernormnorm": lower_norm,
+    "batchmatmul": lower_contraction,
+    "batchmatmulfp8": lower_contraction,
+    "topkvalue": lower_topk,
+    "topkindex": lower_topk,
+}
+# Several aten operators may be one op of the card: the row that takes the op's operands in its order comes last here.
+_ROWS = {row.artifact: row for row in reversed(TABLE.values()) if row.documented} | {"where3": TABLE["where"]}
+
+
+def lowering_of(op: SuperDsc) -> Lowering | None:
+    """How the card computes an op; None if it does not know it."""
+    if any(tensor.indirection is Indirection.VALUE for tensor in op.tensors):
+        return lower_indexed
+    if op.op in _OWN:
+        return _OWN[op.op]
+    row = _ROWS.get(op.op.removesuffix("nonstick"))
+    if row is None:
+        return None
+    match row.kind:
+        case Kind.POINTWISE:
+            return partial(lower_pointwise, row=row)
+        case Kind.REDUCTION:
+            return partial(lower_reduction, row=row)
+    return None
+
+
+def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) -> Program:
+    """The program of a bundle whose arguments have so many bytes: its symbols are the arguments in order."""
+    workspace = Workspace(len(argument_bytes))
+    steps: list[Step] = []
+    for execute, iterations in bundle.function.executions():
+        steps += _steps(bundle, execute, iterations, argument_bytes, workspace)
+    names = tuple(f"argument {number}" for number in range(len(argument_bytes)))
+    return Program(bundle.name, names, (), tuple(steps), workspace.bytes, whole_sticks=True)
+
+
+def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tuple[str, str]]:
+    """Files whose op cannot become steps, and why. Each file is tried once: executions differ in addresses alone."""
+    sizes = [argument_bytes] * bundle.arguments
+    found: list[tuple[str, str]] = []
+    tried: set[str] = set()
+    for execute, iterations in bundle.function.executions():
+        if execute.file in tried:
+            continue
+        tried.add(execute.file)
+        workspace = Workspace(len(sizes))
+        try:
+            steps = _steps(bundle, execute, iterations, sizes, workspace)
+        except InvalidArgument as error:
+            found.append((execute.file, str(error)))
+            continue
+        found += [(execute.file, f"{what}") for step in steps for what in step_problems(step, len(sizes) + 1, 0)]
+    return found
+
+
+def _steps(
+    bundle: DocumentedBundle,
+    execute: Execute,
+    iterations: tuple[int, ...],
+    argument_bytes: Sequence[int],
+    workspace: Workspace,
+) -> list[Step]:
+    op = bundle.ops[execute.file]
+    lower = lowering_of(op)
+    if lower is None:
+        raise InvalidArgument(
+            f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops` lists them)"
+        )
+    locate = partial(bundle.address, execute, iterations=iterations)
+    return [
+        step for instance in instances(op, locate, argument_bytes.__getitem__) for step in lower(instance, workspace)
+    ]

@@ -1,0 +1,177 @@
+"""Loops and operands of a step for an instance: along the sticks of its tensors, or point by point where sticks do not agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from openspyre.artifact.superdsc import ONE_LANE, Component
+from openspyre.backend.superdsc.instance import Access, Instance
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Space
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.formats import STICK_BYTES, DataFormats
+
+# The dtype by which the card reads a format's elements as numbers, and the one by which it moves their bits.
+VALUES = {
+    DataFormats.SEN169_FP16: "float16",
+    DataFormats.IEEE_FP32: "float32",
+    DataFormats.SEN143_FP8: "float8_e4m3fn",
+    DataFormats.SEN152_FP8: "float8_e5m2fnuz",
+    DataFormats.IEEE_INT32: "int32",
+    DataFormats.SENUINT32: "int32",
+    DataFormats.SENINT16: "int16",
+    DataFormats.SENINT8: "int8",
+}
+_BITS = {1: ("int8", "SENINT8"), 2: ("int16", "SENINT16"), 4: ("int32", "IEEE_INT32")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A loop over a dim in steps of `unit` elements."""
+
+    label: str
+    extent: int
+    unit: int
+    split: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """`lane`: the dim whose blocks of `lanes` elements the vector unit takes at once; None: one element at a time."""
+
+    instance: Instance
+    parts: tuple[_Part, ...]
+    lane: str | None
+    lanes: int
+    reduced: frozenset[str]
+
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(Loop(part.extent, part.split, part.label in self.reduced) for part in self.parts)
+
+    def lane_block(self) -> LaneBlock:
+        if self.lane is None:
+            return LaneBlock(64, 1, -1)
+        place = next(i for i, part in enumerate(self.parts) if part.label == self.lane)
+        return LaneBlock(self.lanes, self.instance.size(self.lane), place, self.lane in self.reduced)
+
+    def cores(self) -> tuple[int, ...]:
+        """The core of each slice, the first loop's slices fastest."""
+        labels = [axis.label for axis in self.instance.axes]
+        ranges = [range(part.split) for part in reversed(self.parts)]
+        found = []
+        for chosen in product(*ranges):
+            slices = dict.fromkeys(labels, 0)
+            for part, index in zip(reversed(self.parts), chosen, strict=True):
+                if part.split > 1:
+                    slices[part.label] = index
+            found.append(self.instance.core_of[tuple(slices[label] for label in labels)])
+        return () if found == list(range(len(found))) else tuple(found)
+
+    def operand(self, access: Access, *, bits: bool = False, as_format: DataFormats | None = None) -> Operand:
+        """A tensor as an operand; by its bits, where elements are moved and not computed with."""
+        tensor = access.tensor
+        form = as_format or tensor.format
+        scale = tensor.bytes_per_element // (STICK_BYTES // form.elems_per_stick()) or 1
+        shrink = (STICK_BYTES // form.elems_per_stick()) // tensor.bytes_per_element or 1
+        dtype, name = _BITS[STICK_BYTES // form.elems_per_stick()] if bits else (VALUES[form], form.name)
+        vector = self.is_vector(access)
+        strides = tuple(self._stride(access, part) * scale // shrink for part in self.parts)
+        sticks = self.lanes // tensor.elems_per_stick if vector else 1
+        scratchpad = tensor.component is Component.SCRATCHPAD
+        return Operand(
+            kind=OperandKind.VECTOR if vector else OperandKind.SPLAT,
+            symbol=0 if scratchpad else access.symbol,
+            offset=access.byte // (STICK_BYTES // form.elems_per_stick()),
+            strides=strides,
+            tile_stride=access.strides[self.lane] if vector and sticks > 1 and self.lane is not None else 0,
+            dtype=dtype,
+            data_format=name,
+            space=Space.SCRATCHPAD if scratchpad else Space.MEMORY,
+        )
+
+    def is_vector(self, access: Access) -> bool:
+        return self.lane is not None and access.tensor.stick == self.lane and access.moves(self.lane)
+
+    def _stride(self, access: Access, part: _Part) -> int:
+        if not access.moves(part.label) or part.label == access.tensor.indexed:
+            return 0
+        step = access.strides[part.label]
+        along = [stick.size for stick in access.tensor.sticks if stick.label == part.label]
+        if not along:
+            return step * part.unit
+        if part.unit >= prod(along):
+            return step * (part.unit // prod(along))
+        return part.unit * within(access, part.label)
+
+    def counter(self, label: str) -> Operand:
+        """The index along a dim, as an operand."""
+        strides = tuple(part.unit if part.label == label else 0 for part in self.parts)
+        lane = 1 if label == self.lane else 0
+        first = self.instance.first.get(label, 0)
+        return Operand(OperandKind.IOTA, 0, first, strides, lane, "int32", "IEEE_INT32")
+
+
+def within(access: Access, label: str) -> int:
+    """Elements between neighbours along a stick dim; where several dims share a stick, the first runs fastest."""
+    step = 1
+    for stick in access.tensor.sticks:
+        if stick.label == label:
+            return step
+        step *= stick.size
+    return step
+
+
+def nest_of(
+    instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str] = frozenset(), *, lane: str | None
+) -> Nest:
+    """Loops over an instance. Along `lane` if all of these tensors can be taken so, else point by point."""
+    if lane is not None and all(_fits(access, lane) for access in accesses):
+        along = [a.tensor.elems_per_stick for a in accesses if a.tensor.stick == lane and a.moves(lane)]
+        lanes = max(along, default=64)
+        split = next(axis.split for axis in instance.axes if axis.label == lane)
+        if instance.size(lane) % (lanes * split) == 0:
+            parts = tuple(
+                _Part(axis.label, axis.size // lanes, lanes, axis.split)
+                if axis.label == lane
+                else _Part(axis.label, axis.size, 1, axis.split)
+                for axis in instance.axes
+            )
+            return Nest(instance, parts, lane, max(lanes, 32), reduced)
+    parts = tuple(part for axis in instance.axes for part in _points(axis.label, axis.size, axis.split, accesses))
+    return Nest(instance, parts, None, 64, reduced)
+
+
+def _fits(access: Access, lane: str) -> bool:
+    tensor = access.tensor
+    if len(tensor.sticks) > 1:
+        return False
+    if tensor.stick == lane:
+        return True
+    return tensor.scale(tensor.stick) == ONE_LANE or not access.moves(tensor.stick)
+
+
+def _points(label: str, size: int, split: int, accesses: tuple[Access, ...]) -> list[_Part]:
+    """A dim cut where sticks end: outer loops count sticks, the innermost their elements."""
+    ends = {
+        prod(stick.size for stick in access.tensor.sticks if stick.label == label)
+        for access in accesses
+        if access.moves(label) and _is_cut(access, label, size)
+    }
+    if any(size % (end * split) for end in ends):
+        raise InvalidArgument(
+            f"dim {label} of size {size} ends within a stick of {max(ends)}: point by point, sticks must be whole"
+        )
+    cuts = sorted(ends)
+    parts, unit, left = [], 1, size
+    for cut in cuts:
+        parts.append(_Part(label, cut // unit, unit, 1))
+        unit, left = cut, size // cut
+    parts.append(_Part(label, left, unit, split))
+    return parts[::-1]
+
+
+def _is_cut(access: Access, label: str, size: int) -> bool:
+    """Whether sticks along a dim do not simply follow each other."""
+    along = prod(stick.size for stick in access.tensor.sticks if stick.label == label)
+    return along > 1 and access.strides[label] != along * within(access, label) and size > along

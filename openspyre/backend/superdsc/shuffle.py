@@ -1,0 +1,87 @@
+"""`shuffle`: a tensor in the scratchpads goes from one division over the cores to another. Each pair of cores is a copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from openspyre.artifact.superdsc import Axis, Component, SuperDsc, Tensor
+from openspyre.backend.superdsc.instance import Access, Instance, Workspace
+from openspyre.backend.superdsc.nest import nest_of
+from openspyre.backend.superdsc.pointwise import step_of
+from openspyre.program.model import Step, StepKind
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.ops.expression import Lane, trace
+
+Box = dict[str, tuple[int, int]]
+
+
+def lower_shuffle(instance: Instance, workspace: Workspace) -> list[Step]:
+    op = instance.op
+    source, target = instance.accesses[op.inputs[0]], instance.accesses[op.outputs[0]]
+    for access in (source, target):
+        if access.tensor.component is not Component.SCRATCHPAD or not access.tensor.owners:
+            raise InvalidArgument(
+                f"{op.name}: {access.tensor.name} needs a place in the scratchpads and its own coreIdToWkSlice_"
+            )
+    held = _owned(op, source.tensor)
+    steps = []
+    for core, wanted in enumerate(_owned(op, target.tensor)):
+        done: set[tuple[tuple[str, tuple[int, int]], ...]] = set()
+        # A core's own part first: no ring is needed for it.
+        for owner in sorted(range(len(held)), key=lambda other: other != core):
+            common = _common(held[owner], wanted)
+            key = tuple(common.items()) if common is not None else ()
+            if common is None or key in done:
+                continue
+            done.add(key)
+            steps.append(_copy(instance, source, target, owner, core, common, held[owner], wanted))
+    return steps
+
+
+def _owned(op: SuperDsc, tensor: Tensor) -> list[Box]:
+    """The part of the tensor in each core's scratchpad."""
+    splits = {axis.label: 1 + max(dict(own).get(axis.label, 0) for own in tensor.owners) for axis in op.axes}
+    boxes = []
+    for own in tensor.owners:
+        slices = dict(own)
+        boxes.append(
+            {
+                axis.label: (slices.get(axis.label, 0) * (size := axis.size // splits[axis.label]), size)
+                for axis in op.axes
+            }
+        )
+    return boxes
+
+
+def _common(a: Box, b: Box) -> Box | None:
+    found: Box = {}
+    for label, (first, size) in a.items():
+        other, extent = b[label]
+        begin, end = max(first, other), min(first + size, other + extent)
+        if begin >= end:
+            return None
+        found[label] = (begin, end - begin)
+    return found
+
+
+def _copy(
+    instance: Instance, source: Access, target: Access, owner: int, core: int, box: Box, held: Box, wanted: Box
+) -> Step:
+    axes = tuple(Axis(label, size) for label, (_, size) in box.items())
+    part = Instance(instance.op, axes, {}, instance.accesses, {(0,) * len(axes): core})
+    read, written = _within(source, box, held), _within(target, box, wanted)
+    nest = nest_of(part, (read, written), lane=target.tensor.stick)
+    operand = replace(nest.operand(read, bits=True), owner=owner)
+    code = trace(lambda x: x, (Lane.INT,))
+    return step_of(nest, StepKind.MAP, (operand,), (nest.operand(written, bits=True),), code=code)
+
+
+def _within(access: Access, box: Box, held: Box) -> Access:
+    """The access moved to where a box begins in what a core has."""
+    moved = 0
+    for label, (first, _) in box.items():
+        if access.moves(label):
+            per_stick = prod(stick.size for stick in access.tensor.sticks if stick.label == label)
+            moved += (first - held[label][0]) // per_stick * access.strides[label]
+    return replace(access, byte=access.byte + moved * access.tensor.bytes_per_element)

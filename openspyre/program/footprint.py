@@ -1,0 +1,76 @@
+"""Which bytes of its symbols a program touches: how large arguments must be, and which of them it reads before it writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openspyre.program.model import Operand, OperandKind, Program, Space, Step, StepKind
+from openspyre.spec.formats import STICK_BYTES, DataFormats
+
+
+@dataclass(slots=True)
+class Footprint:
+    """Bytes [first, end) of a symbol; `read_first`: some byte range is read before any step has written to the symbol."""
+
+    first: int
+    end: int
+    read: bool = False
+    written: bool = False
+    read_first: bool = False
+
+
+def footprints(program: Program) -> dict[int, Footprint]:
+    found: dict[int, Footprint] = {}
+    for step in program.steps:
+        for operand in step.inputs:
+            if (span := byte_span(step, operand)) is not None:
+                touched = _widened(found, operand.symbol, span)
+                touched.read = True
+                touched.read_first |= not touched.written
+        for operand in step.outputs:
+            if (span := byte_span(step, operand)) is not None:
+                _widened(found, operand.symbol, span).written = True
+    return found
+
+
+def _widened(found: dict[int, Footprint], symbol: int, span: tuple[int, int]) -> Footprint:
+    known = found.setdefault(symbol, Footprint(*span))
+    known.first, known.end = min(known.first, span[0]), max(known.end, span[1])
+    return known
+
+
+def byte_span(step: Step, operand: Operand) -> tuple[int, int] | None:
+    """First byte and the one behind the last that a step can touch of an operand in memory, by all cores."""
+    if operand.kind not in (OperandKind.VECTOR, OperandKind.SPLAT) or operand.space is not Space.MEMORY:
+        return None
+    per_stick = DataFormats[operand.data_format].elems_per_stick()
+    first = last = operand.offset
+    for loop, stride in zip(step.loops, operand.strides, strict=True):
+        reach = (loop.extent - 1) * stride
+        first, last = first + min(reach, 0), last + max(reach, 0)
+    for extent, stride in _within_block(step, operand, per_stick):
+        reach = (extent - 1) * stride
+        first, last = first + min(reach, 0), last + max(reach, 0)
+    itemsize = STICK_BYTES // per_stick
+    return first * itemsize, (last + 1) * itemsize
+
+
+def _within_block(step: Step, operand: Operand, per_stick: int) -> list[tuple[int, int]]:
+    """Extents and strides below the loops: lanes, rows of a second operand, what an index chooses."""
+    found: list[tuple[int, int]] = []
+    lanes = step.lane.lanes if step.lane is not None else per_stick
+    contraction = step.contraction
+    is_a, is_b = (bool(contraction) and len(step.inputs) > n and operand is step.inputs[n] for n in (0, 1))
+    if contraction is not None and (is_a or (is_b and contraction.b_along_k)):
+        lanes = contraction.k_lanes
+    if operand.kind is OperandKind.VECTOR:
+        found += [(max(1, lanes // per_stick), operand.tile_stride), (min(lanes, per_stick), 1)]
+    if contraction is not None and is_b:
+        rows = step.lane.lanes if contraction.b_along_k and step.lane is not None else contraction.k_lanes
+        found.append((rows, contraction.b_row_stride))
+    table = (
+        step.inputs[0] if step.kind is StepKind.GATHER else step.outputs[0] if step.kind is StepKind.SCATTER else None
+    )
+    if operand is table:
+        found.append((max(1, step.index_bound), step.index_stride))
+    return found

@@ -1,0 +1,51 @@
+"""Bundles that the reference front end wrote, on our card: the memory afterwards is what an independent interpreter left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from foreign.vectors import ABSENT, Argument, graphs, launches
+
+from openspyre.artifact.documented import read_documented
+from openspyre.card import cards
+from openspyre.spec.encodings import sen169_decode
+from openspyre.tools.run_documented import execute, prepare
+
+EXACT = {"cat_rows", "slice_cols", "transpose_add", "index_rows", "embedding", "index_put_rows", "cast_up", "where_cmp",
+         "max_last", "broadcast_row", "topk_8", "coarse_tile_copy"}  # fmt: skip
+_GRAPHS = graphs()
+
+
+@pytest.mark.skipif(not _GRAPHS, reason=ABSENT)
+@pytest.mark.parametrize("graph", _GRAPHS, ids=lambda graph: f"{graph.parent.name}-{graph.name}")
+def test_memory_after_a_foreign_bundle_is_as_its_vector_says(graph):
+    cards.get().clear_scratchpads()
+    for launch in launches(graph):
+        bundle = read_documented(launch.bundle)
+        given = {number: argument.before.tobytes() for number, argument in enumerate(launch.arguments)}
+        after = execute(prepare(bundle, given, None, launch.bundle))
+        for number, (found, argument) in enumerate(zip(after, launch.arguments, strict=True)):
+            if not argument.is_pool:
+                check(
+                    found, argument, exact=graph.name in EXACT, where=f"{launch.bundle.parent.name} argument {number}"
+                )
+
+
+def check(found: bytes, argument: Argument, *, exact: bool, where: str) -> None:
+    if argument.format in ("IEEE_FP32", "IEEE_INT32"):
+        got, wanted = np.frombuffer(found, np.int32), argument.after.view(np.int32)
+    else:
+        got, wanted = np.frombuffer(found, np.uint16), argument.after.view(np.uint16)
+    apart = np.abs(got.astype(np.int64) - wanted.astype(np.int64))
+    if exact or argument.format != "SEN169_FP16":
+        assert not apart.any(), f"{where}: {np.count_nonzero(apart)} of {apart.size} elements differ"
+        return
+    assert np.count_nonzero(apart) <= 0.01 * apart.size, (
+        f"{where}: {np.count_nonzero(apart)} of {apart.size} elements differ"
+    )
+    # A sum whose parts cancel keeps the error of its parts: it is measured at their scale, not at its own.
+    values, expected = sen169_decode(got), sen169_decode(wanted)
+    scale = np.sqrt(np.mean(np.square(expected[np.isfinite(expected)], dtype=np.float64)))
+    with np.errstate(invalid="ignore"):
+        close = np.abs(values - expected) <= 2.0**-9 * scale
+    assert ((apart <= 1) | close).all(), f"{where}: {apart.max()} codes apart"
