@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openspyre.artifact.bundle_function import Address, Execute, Function
-from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, is_directory, read_text
+from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, is_directory, json_text, read_text
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.mlir_reader import read_function
+from openspyre.artifact.mlir_writer import function_text
 from openspyre.artifact.superdsc import Component, SuperDsc
 from openspyre.artifact.superdsc_reader import read_superdsc
+from openspyre.artifact.superdsc_writer import superdsc_json
 
 SEGMENT_BYTES = 16 << 30
 SEGMENTS = 7  # the eighth holds the program
@@ -57,6 +59,12 @@ class DocumentedBundle:
         if start >= 0:
             return Address(start // SEGMENT_BYTES, start % SEGMENT_BYTES)
         return dict(execute.symbols)[start].at(iterations)
+
+
+def documented_texts(bundle: DocumentedBundle) -> dict[str, str]:
+    """Every file of a bundle by name."""
+    files = {file: json_text(superdsc_json(op)) for file, op in bundle.ops.items()}
+    return files | {EXECUTION_LIST: function_text(bundle.function)}
 
 
 def read_documented(directory: Path) -> DocumentedBundle:

@@ -108,6 +108,15 @@ class SourcePlace:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What a pass did to an op: rewrite, fusion, decomposition, clone or remap."""
+
+    kind: str
+    pass_name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Provenance:
     """`debug_handle_`: where the op came from."""
 
@@ -115,6 +124,8 @@ class Provenance:
     source: SourcePlace | None = None
     aten_op: str | None = None
     ir_chain: tuple[str, ...] = ()
+    fused_from: tuple[Provenance, ...] = ()
+    history: tuple[Change, ...] = ()
 
     def __str__(self) -> str:
         place = f"{self.source.file}:{self.source.line}" if self.source else ""

@@ -7,14 +7,13 @@ from math import prod
 
 from openspyre.artifact.fields import MAX_INT, Fields, Problems, brief
 from openspyre.artifact.json_types import Json
+from openspyre.artifact.provenance_reader import read_provenance
 from openspyre.artifact.superdsc import (
     Axis,
     Component,
     Constant,
     Indirection,
     Mask,
-    Provenance,
-    SourcePlace,
     Stick,
     SuperDsc,
     Tensor,
@@ -37,10 +36,6 @@ def read_superdsc(tree: Json, problems: Problems) -> SuperDsc | None:
     top = Fields(body, brief(name)[1:-1], problems)
     found = _Reader(name, top, problems).read()
     return None if problems.found else found
-
-
-def _note_nothing(_: str) -> None:
-    return None
 
 
 class _Reader:
@@ -93,7 +88,7 @@ class _Reader:
             index=index[0] if index else None,
             constants=self.constants(),
             masks=self.masks(axes),
-            provenance=self.provenance(),
+            provenance=read_provenance(self.top.values.get("debug_handle_")),
         )
 
     # --- the op as a whole
@@ -197,26 +192,6 @@ class _Reader:
                 case _:
                     self.problems.add(data.path, data.values, '{"[0, 0, 0]": [bits]}')
         return tuple(constants)
-
-    def provenance(self) -> Provenance | None:
-        handle = self.top.values.get("debug_handle_")
-        if not isinstance(handle, dict):
-            return None
-        source = handle.get("source")
-        place = None
-        if (
-            isinstance(source, dict)
-            and isinstance(source.get("file"), str)
-            and isinstance(source.get("start_line"), int)
-        ):
-            place = SourcePlace(str(source["file"]), int(str(source["start_line"])))
-        chain = handle.get("ir_chain")
-        return Provenance(
-            id=str(handle.get("id", ""))[:64],
-            source=place,
-            aten_op=str(handle["aten_op"])[:256] if isinstance(handle.get("aten_op"), str) else None,
-            ir_chain=tuple(str(link)[:256] for link in chain) if isinstance(chain, list) else (),
-        )
 
     def format_of(self, entry: Fields) -> DataFormats:
         return DataFormats[entry.choice("dataFormat_", [form.name for form in DataFormats])]

@@ -1,0 +1,196 @@
+"""Bundles in the documented form through the tools: written, verified, inspected, run; and every mistake is told."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from foreign.handmade import softmax
+
+from openspyre.artifact.documented import documented_texts, read_documented
+from openspyre.artifact.launch_spec import Argument, launch_spec_json
+from openspyre.spec.encodings import sen169_decode, sen169_encode
+from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.tools.command import main
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """A kernel directory as another compiler would leave it."""
+    directory = tmp_path / "kernel"
+    directory.mkdir()
+    for name, text in documented_texts(softmax(8, 128, 4)).items():
+        (directory / name).write_text(text)
+    return directory
+
+
+@pytest.fixture
+def x(tmp_path):
+    values = np.random.default_rng(0).standard_normal((8, 128)).astype(np.float16)
+    np.save(tmp_path / "x.npy", values)
+    return values
+
+
+def rounded(values):
+    return sen169_decode(sen169_encode(values.astype(np.float32)))
+
+
+def oracle(x):
+    """Softmax as the card computes it: every op rounds."""
+    x = rounded(x)
+    e = rounded(np.exp(rounded(x - x.max(-1, keepdims=True))))
+    return rounded(e / rounded(e.sum(-1, keepdims=True)))
+
+
+def result(path):
+    codes = np.load(path).view(np.uint16).reshape(2, 8, 64)
+    return sen169_decode(codes.transpose(1, 0, 2).reshape(8, 128))
+
+
+def test_host_values_go_in_and_device_bytes_come_out(kernel, x, tmp_path, capsys):
+    assert main(["verify", str(kernel)]) == 0
+    assert main(["run", str(kernel), "--arg", f"0={tmp_path}/x.npy", "--out", str(tmp_path / "out")]) == 0
+    assert "6 ops executed" in capsys.readouterr().out
+    np.testing.assert_allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+
+
+def test_raw_bytes_go_in_as_they_are(kernel, x, tmp_path):
+    image = sen169_encode(x.astype(np.float32)).reshape(8, 2, 64).transpose(1, 0, 2)
+    np.save(tmp_path / "image.npy", image.astype(np.uint16))
+    assert main(["run", str(kernel), "--image", f"0={tmp_path}/image.npy", "--out", str(tmp_path / "out")]) == 0
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out" / "segment_0.npy"), image.astype(np.uint16).view(np.uint8).ravel()
+    )
+    np.testing.assert_allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+
+
+def test_a_launch_spec_says_what_the_arguments_are(kernel, x, tmp_path):
+    layout = SpyreTensorLayout([2, 8, 64], [64, 128, 1], softmax(8, 128, 4).ops["sdsc_0.json"].format)
+    np.save(kernel / "x.npy", x)
+    arguments = (
+        Argument("x", "input", 0, "float16", (8, 128), layout, "x.npy"),
+        Argument("y", "output", 0, "float16", (8, 128), layout),
+    )
+    (kernel / "launch_spec.json").write_text(json.dumps(launch_spec_json(arguments)))
+    assert main(["run", str(kernel), "--out", str(tmp_path / "out")]) == 0
+    np.testing.assert_allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+
+
+def test_scratchpads_live_on_from_launch_to_launch(x, tmp_path):
+    whole = softmax(8, 128, 4)
+    for number, files in enumerate((range(3), range(3, 6))):
+        directory = tmp_path / f"kernel_{number}"
+        directory.mkdir()
+        body = tuple(node for node in whole.function.body if node.file in {f"sdsc_{i}.json" for i in files})
+        part = replace(
+            whole, function=replace(whole.function, body=body), ops={node.file: whole.ops[node.file] for node in body}
+        )
+        for name, text in documented_texts(part).items():
+            (directory / name).write_text(text)
+    command = ["run", str(tmp_path / "kernel_0"), str(tmp_path / "kernel_1"), "--arg", f"0.0={tmp_path}/x.npy"]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    np.testing.assert_allclose(result(tmp_path / "out" / "launch_1" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+
+
+def test_inspect_shows_places_divisions_and_the_scratchpads(kernel, capsys):
+    assert main(["inspect", str(kernel)]) == 0
+    text = capsys.readouterr().out
+    for part in ("symbolic addresses", "0. input  arg_0_base_addr, at least 2048 bytes", "1. output arg_1_base_addr",
+                 "mb=8 split 4, out=128; 4 cores", "scratchpad + 4096", "by op 1 (1_max) on 4 core(s)"):  # fmt: skip
+        assert part in text
+    assert main(["inspect", str(kernel), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ops"][5]["op"] == "realdiv"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "argument 0 is read, but was not given"),
+        (["--arg", "7=x.npy"], "has 2 arguments"),
+        (["--arg", "1.0=x.npy"], "there are 1 launch(es)"),
+        (["--arg", "0=missing.npy"], "cannot read"),
+        (["--arg", "zero=x.npy"], "SEGMENT=..."),
+        (["--layout", "0=nonsense"], "there is no --arg 0.0"),
+        (["--arg", "0=x.npy", "--layout", "0=nonsense"], "the printed form is wanted"),
+        (["--arg", "0=x.npy", "--image", "0=x.npy"], "an argument is given once"),
+        (["--image", "0=short.npy"], "has 64 bytes, the bundle reaches byte 2047"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_with_the_way_out(
+    kernel, x, tmp_path, monkeypatch, capsys, options, said
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("short.npy", np.zeros(64, np.uint8))
+    assert main(["run", str(kernel), *options]) == 1
+    assert said in capsys.readouterr().err
+
+
+def edit(kernel, file, change):
+    tree = json.loads((kernel / file).read_text())
+    (top,) = tree.values()
+    change(top, next(iter(top["dscs_"][0].values())))
+    (kernel / file).write_text(json.dumps(tree))
+
+
+MISTAKES = {
+    "an op nobody has": ("sdsc_3.json", lambda top, dsc: dsc["computeOp_"][0].update(opFuncName="expp"), "'expp'"),
+    "another unit": ("sdsc_3.json", lambda top, dsc: dsc["computeOp_"][0].update(exUnit="pt"), "exUnit"),
+    "beyond the scratchpad": (
+        "sdsc_3.json",
+        lambda top, dsc: dsc["scheduleTree_"][1]["startAddressCoreCorelet_"]["data_"].update({f"[{c}, 0, 0]": "1625216" for c in range(4)}),
+        "belong to the back end",
+    ),
+    "no start of a stick": (
+        "sdsc_3.json",
+        lambda top, dsc: dsc["scheduleTree_"][1]["startAddressCoreCorelet_"]["data_"].update({"[2, 0, 0]": "4097"}),
+        "the first byte of a stick",
+    ),
+    "a core without an address": (
+        "sdsc_3.json",
+        lambda top, dsc: dsc["scheduleTree_"][1]["startAddressCoreCorelet_"]["data_"].pop("[2, 0, 0]"),
+        "one for each of 4",
+    ),
+    "a split that does not divide": ("sdsc_3.json", lambda top, dsc: top["numWkSlicesPerDim_"].update(mb=3), "a divisor of the size 8"),
+    "sizes that contradict": ("sdsc_3.json", lambda top, dsc: dsc["dataStageParam_"]["0"]["ss_"].update(mb_=7), "N_ / split = 2"),
+    "an unknown format": ("sdsc_3.json", lambda top, dsc: dsc["labeledDs_"][0].update(dataFormat_="FP17"), "one of SEN169_FP16"),
+    "a format of another size": ("sdsc_3.json", lambda top, dsc: dsc["labeledDs_"][0].update(dataFormat_="IEEE_FP32"), "128 bytes"),
+    "a tensor that is not there": ("sdsc_3.json", lambda top, dsc: dsc["computeOp_"][0].update(inputLabeledDs=["Tensor7-idx7"]), "Tensor0-idx0"),
+    "too few inputs": ("sdsc_2.json", lambda top, dsc: dsc["computeOp_"][0].update(inputLabeledDs=["Tensor0-idx0"]), "2 inputs"),
+    "sticks that differ": (
+        "sdsc_2.json",
+        lambda top, dsc: (dsc["primaryDsInfo_"].update(KERNEL={"layoutDimOrder_": ["mb", "out"], "stickDimOrder_": ["mb"], "stickSize_": [64]}),
+                          dsc["labeledDs_"][0].update(dsType_="KERNEL")),
+        "one dim along the sticks",
+    ),
+    "a symbol without a value": (
+        "sdsc_5.json",
+        lambda top, dsc: dsc["scheduleTree_"][2]["startAddressCoreCorelet_"]["data_"].update({"[1, 0, 0]": "-77"}),
+        "no value for symbol -77",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_verify_and_run_say_the_same_of_a_mistake(kernel, x, tmp_path, capsys, mistake):
+    file, change, said = MISTAKES[mistake]
+    edit(kernel, file, change)
+    assert main(["verify", str(kernel)]) == 1
+    told = capsys.readouterr().out
+    assert said in told, told
+    assert main(["run", str(kernel), "--arg", f"0={tmp_path}/x.npy"]) == 1
+    refused = capsys.readouterr().err
+    assert all(line.strip() in refused for line in told.splitlines()), (told, refused)
+
+
+def test_a_directory_without_a_bundle_is_told(tmp_path, capsys):
+    assert main(["verify", str(tmp_path / "nothing")]) == 1
+    assert "no directory" in capsys.readouterr().out
+    (tmp_path / "bundle.mlir").write_text("module {")
+    assert main(["run", str(tmp_path)]) == 1
+    assert "bundle.mlir: line 1" in capsys.readouterr().err
+
+
+def test_unknown_fields_are_no_mistake(kernel):
+    edit(kernel, "sdsc_3.json", lambda top, dsc: (top.update(aNewField_={"x": 1}), dsc.update(another_=[1, 2])))
+    assert read_documented(kernel).ops["sdsc_3.json"].op == "exp"
+    assert main(["verify", str(kernel)]) == 0
