@@ -15,6 +15,11 @@ class Parameter:
     max_value: int | None = None
 
     @property
+    def short_name(self) -> str:
+        """What its value is called: `arg_0_base_addr` is extracted to `arg_0`."""
+        return self.name.removesuffix("_addr").removesuffix("_base")
+
+    @property
     def is_pool(self) -> bool:
         return self.name == "pool_base_addr"
 

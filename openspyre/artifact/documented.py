@@ -51,6 +51,13 @@ class DocumentedBundle:
         return max((start // SEGMENT_BYTES + 1 for start in starts), default=0)
 
     @property
+    def argument_names(self) -> tuple[str, ...]:
+        """What the arguments are called: by their parameters, or by their segments."""
+        if self.symbolic:
+            return tuple(parameter.short_name for parameter in self.function.parameters if not parameter.is_size)
+        return tuple(f"segment_{number}" for number in range(self.arguments))
+
+    @property
     def has_pool(self) -> bool:
         return any(parameter.is_pool for parameter in self.function.parameters)
 

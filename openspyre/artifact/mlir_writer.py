@@ -37,7 +37,7 @@ class _Writer:
 
     def _values(self) -> Iterator[str]:
         for parameter in self.function.parameters:
-            yield f"%{_short(parameter)} = sdscbundle.input_arg_extract value from %{parameter.name} : {_type(parameter)} -> index"
+            yield f"%{parameter.short_name} = sdscbundle.input_arg_extract value from %{parameter.name} : {_type(parameter)} -> index"
         bounds = list(_bounds(self.function.body))
         if bounds:
             yield "%c0 = arith.constant 0 : index"
@@ -57,7 +57,7 @@ class _Writer:
 
     def _base(self, parameter: int | None) -> str:
         assert parameter is not None, "an execution's symbols are addresses of arguments"
-        return _short(self.function.parameters[parameter])
+        return self.function.parameters[parameter].short_name
 
     def _nodes(self, body: tuple[Node, ...], depth: int) -> Iterator[str]:
         for node in body:
@@ -87,11 +87,6 @@ class _Writer:
             operands.append(value)
         ids = ", ".join(str(symbol) for symbol, _ in execute.symbols)
         yield f'sdscbundle.sdsc_execute ({", ".join(operands)}) {{sdsc_filename="{execute.file}", "symbol_ids"=[{ids}]}}'
-
-
-def _short(parameter: Parameter) -> str:
-    """`arg_0_base_addr` is extracted to `arg_0`."""
-    return parameter.name.removesuffix("_addr").removesuffix("_base")
 
 
 def _map(steps: tuple[int, ...], number: int) -> str:

@@ -1,12 +1,14 @@
 """`bundle.mlir`: what is read is what was meant, what is written reads back, and every mistake names its line."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openspyre.artifact.bundle_function import Address, Execute, Function, Loop, Parameter
+from openspyre.artifact.bundle_function import Address, Execute, Function, Loop, Node, Parameter
 from openspyre.artifact.fields import Problems
 from openspyre.artifact.mlir_reader import read_function
 from openspyre.artifact.mlir_writer import function_text
@@ -38,21 +40,24 @@ module {
 """
 
 
-def read(text):
+def read(text: str) -> tuple[Function | None, list[str]]:
     problems = Problems("bundle.mlir")
     return read_function(text, problems), [str(problem) for problem in problems.found]
 
 
-def test_addresses_loops_and_sizes_are_read():
+def test_addresses_loops_and_sizes_are_read() -> None:
     function, problems = read(TEXT)
-    assert problems == []
+    assert problems == [] and function is not None
     assert function.parameters == (
         Parameter("pool_base_addr"), Parameter("arg_0_base_addr"), Parameter("sym_0_1_base", 64, 512)
     )  # fmt: skip
     first, loop, last = function.body
+    assert isinstance(first, Execute) and isinstance(loop, Loop) and isinstance(last, Execute)
+    inner = loop.body[0]
+    assert isinstance(inner, Loop) and isinstance(inner.body[0], Execute)
     assert first.symbols == ((-2, Address(1, 4096)),)  # a size is no address
-    assert (loop.count, loop.body[0].count) == (2, 4)
-    assert loop.body[0].body[0].symbols == ((-3, Address(1, 128, (65536, 2097152))), (-4, Address(0)))
+    assert (loop.count, inner.count) == (2, 4)
+    assert inner.body[0].symbols == ((-3, Address(1, 128, (65536, 2097152))), (-4, Address(0)))
     assert last.symbols == ()
     executed = list(function.executions())
     assert [iterations for _, iterations in executed] == [
@@ -79,7 +84,7 @@ def test_addresses_loops_and_sizes_are_read():
         ("4096", "40960000000000000000000000", 12, "an integer of at most"),
     ],
 )
-def test_a_mistake_names_its_line(old, new, line, said):
+def test_a_mistake_names_its_line(old: str, new: str, line: int, said: str) -> None:
     function, problems = read(TEXT.replace(old, new, 1))
     assert function is None and len(problems) == 1
     assert f"line {line}:" in problems[0] and said in problems[0], problems
@@ -88,7 +93,7 @@ def test_a_mistake_names_its_line(old, new, line, said):
 addresses = st.builds(Address, st.integers(0, 3), st.integers(0, 1 << 34))
 
 
-def _bodies(depth):
+def _bodies(depth: int) -> st.SearchStrategy[tuple[Node, ...]]:
     moving = st.builds(
         Address, st.integers(0, 3), st.integers(0, 1 << 34), st.tuples(*[st.integers(1, 1 << 20)] * depth)
     )
@@ -103,7 +108,7 @@ def _bodies(depth):
     return st.lists(execute | inner, max_size=3).map(tuple)
 
 
-def _without_lines(body):
+def _without_lines(body: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(
         replace(node, line=0) if isinstance(node, Execute) else replace(node, body=_without_lines(node.body))
         for node in body
@@ -111,14 +116,14 @@ def _without_lines(body):
 
 
 @given(_bodies(0))
-def test_what_is_written_reads_back(body):
+def test_what_is_written_reads_back(body: tuple[Node, ...]) -> None:
     parameters = (Parameter("pool_base_addr"), *(Parameter(f"arg_{i}_base_addr") for i in range(3)))
     function, problems = read(function_text(Function(parameters, body)))
-    assert problems == []
+    assert problems == [] and function is not None
     assert function.parameters == parameters and _without_lines(function.body) == body
 
 
 @given(st.integers(0, len(TEXT) - 1), st.sampled_from(list('(){}[]<>,:=+*%#@!" \n-9aZ')))
-def test_a_changed_letter_never_crashes_the_reader(place, letter):
+def test_a_changed_letter_never_crashes_the_reader(place: int, letter: str) -> None:
     function, problems = read(TEXT[:place] + letter + TEXT[place + 1 :])
     assert (function is None) == bool(problems)

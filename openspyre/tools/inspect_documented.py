@@ -31,7 +31,7 @@ def _arguments(bundle: DocumentedBundle) -> list[dict[str, Any]]:
     from openspyre.tools.documented import ANY_BYTES
 
     touched = footprints(compile_documented(bundle, [ANY_BYTES] * bundle.arguments))
-    names = [p.name for p in bundle.function.parameters] or [f"segment {i}" for i in range(bundle.arguments)]
+    names = bundle.argument_names
     found = []
     for number in range(bundle.arguments):
         print_ = touched.get(number)

@@ -135,8 +135,8 @@ def execute(launch: Launch) -> list[bytes]:
 
     card = cards.get()
     buffers = {}
-    for number, image in enumerate(launch.images):
-        buffer = buffers[f"argument {number}"] = card.allocate(max(128, len(image)))
+    for name, image in zip(launch.bundle.argument_names, launch.images, strict=True):
+        buffer = buffers[name] = card.allocate(max(128, len(image)))
         buffer.write_memory(image)
     loaded = programs.load(launch.program)
     try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from foreign.vectors import ABSENT, Argument, graphs, launches
 
-from openspyre.artifact.documented import read_documented
+from openspyre.artifact.documented import documented_texts, read_documented
 from openspyre.card import cards
 from openspyre.spec.encodings import sen169_decode
 from openspyre.tools.run_documented import execute, prepare
@@ -49,3 +51,16 @@ def check(found: bytes, argument: Argument, *, exact: bool, where: str) -> None:
     with np.errstate(invalid="ignore"):
         close = np.abs(values - expected) <= 2.0**-9 * scale
     assert ((apart <= 1) | close).all(), f"{where}: {apart.max()} codes apart"
+
+
+_AUGUST = [graph for graph in _GRAPHS if graph.parent.name == "august"]
+
+
+@pytest.mark.skipif(not _AUGUST, reason=ABSENT)
+@pytest.mark.parametrize("graph", _AUGUST, ids=lambda graph: graph.name)
+def test_what_we_write_of_a_foreign_bundle_is_field_for_field_what_was_read(graph):
+    for launch in launches(graph):
+        bundle = read_documented(launch.bundle)
+        for file, text in documented_texts(bundle).items():
+            if file.endswith(".json"):
+                assert json.loads(text) == json.loads((launch.bundle / file).read_text()), file

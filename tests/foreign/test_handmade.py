@@ -95,7 +95,7 @@ def test_scratchpads_live_on_from_launch_to_launch(x, tmp_path):
 def test_inspect_shows_places_divisions_and_the_scratchpads(kernel, capsys):
     assert main(["inspect", str(kernel)]) == 0
     text = capsys.readouterr().out
-    for part in ("symbolic addresses", "0. input  arg_0_base_addr, at least 2048 bytes", "1. output arg_1_base_addr",
+    for part in ("symbolic addresses", "0. input  arg_0, at least 2048 bytes", "1. output arg_1",
                  "mb=8 split 4, out=128; 4 cores", "scratchpad + 4096", "by op 1 (1_max) on 4 core(s)"):  # fmt: skip
         assert part in text
     assert main(["inspect", str(kernel), "--json"]) == 0

@@ -60,8 +60,7 @@ def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) 
     steps: list[Step] = []
     for execute, iterations in bundle.function.executions():
         steps += _steps(bundle, execute, iterations, argument_bytes, workspace)
-    names = tuple(f"argument {number}" for number in range(len(argument_bytes)))
-    return Program(bundle.name, names, (), tuple(steps), workspace.bytes, whole_sticks=True)
+    return Program(bundle.name, bundle.argument_names, (), tuple(steps), workspace.bytes, whole_sticks=True)
 
 
 def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tuple[str, str]]:

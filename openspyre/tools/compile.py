@@ -1,0 +1,61 @@
+"""`openspyre compile`: what the back end makes of a bundle, left in its directory as the runtime expects it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from openspyre.artifact import read as read_bundle
+from openspyre.artifact.launch_spec import read_launch_spec
+from openspyre.backend import compile_bundle
+from openspyre.backend.spyre_code import write_spyre_code
+from openspyre.backend.superdsc import compile_documented
+from openspyre.program.footprint import footprints
+from openspyre.program.model import Program
+from openspyre.spec.environment import Settings
+from openspyre.spec.errors import InvalidArgument
+from openspyre.tools.documented import ANY_BYTES, is_documented, read
+from openspyre.tools.launch_images import keyed
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "compile",
+        help="compile a bundle into SpyreCode",
+        description="Compiles a bundle directory and writes spyreCodeDir/spyrecode.json, the program's image and "
+        "loadprogram_to_device/ into it, as a back end does. Sizes of arguments that an index chooses from come from "
+        "launch_spec.json or --bytes.",
+        epilog="example: openspyre compile kernel_dir    exit code: 0 written, 1 the bundle has problems",
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the bundle")
+    parser.add_argument("--bytes", action="append", default=[], metavar="SEGMENT=N", help="bytes of an argument")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    program = compiled(options.directory, options.bytes)
+    for path in write_spyre_code(options.directory, program):
+        print(path)
+    return 0
+
+
+def compiled(directory: Path, sizes: list[str]) -> Program:
+    """The program of a bundle with or without a manifest."""
+    if not is_documented(directory):
+        settings = Settings.read()
+        return compile_bundle(read_bundle(directory, settings.machine), fuse=settings.fusion)
+    bundle = read(directory)
+    bytes_ = [ANY_BYTES] * bundle.arguments
+    for number, argument in enumerate(read_launch_spec(directory) or ()):
+        bytes_[number] = argument.bytes
+    for key, text in keyed("--bytes", sizes).items():
+        if key.segment >= bundle.arguments or not text.isdecimal():
+            raise InvalidArgument(
+                f"--bytes {key.segment}={text}: {bundle.name} has {bundle.arguments} arguments, a size is a number"
+            )
+        bytes_[key.segment] = int(text)
+    program = compile_documented(bundle, bytes_)
+    for number, found in footprints(program).items():
+        if found.end >= ANY_BYTES:
+            raise InvalidArgument(f"argument {number} is indexed, so its size must be known: --bytes {number}=N")
+    return program
