@@ -19,6 +19,7 @@ demo: build  ## install everything into .venv and run the examples on the card
 	$(BIN)/python examples/transformer_block.py
 	$(BIN)/python examples/tensor_allocate.py
 	$(BIN)/python examples/softmax.py
+	$(BIN)/python examples/run_a_kernel_directory.py
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 
@@ -86,6 +87,7 @@ fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: n
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m fuzz --kind bundles --count 10000
 	$(ON_ASAN_CARD) --kind bundles --count 10000
 	$(ON_ASAN_CARD) --kind programs --count 10000
+	$(ON_ASAN_CARD) --kind documented --count 10000
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
 opinfo: build  ## every sample of torch's OpInfo and module_db on the card, eager and compiled (an hour or more)

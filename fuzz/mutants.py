@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from fuzz import execution, text_mutants
+from fuzz import documented_mutants, execution, text_mutants
 from fuzz.model_mutants import mutant
 from fuzz.samples import samples
 from openspyre.artifact.model import Bundle
@@ -68,4 +68,9 @@ def judge_text(seed: int, number: int) -> str:
             return f"fault: {said}: {type(error).__name__}: {error}".replace("\n", " ")
 
 
-JUDGES = {"texts": judge_text, "bundles": judge_bundle, "programs": judge_program}
+JUDGES = {
+    "texts": judge_text,
+    "bundles": judge_bundle,
+    "programs": judge_program,
+    "documented": documented_mutants.judge,
+}

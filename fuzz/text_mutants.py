@@ -37,7 +37,7 @@ def mutants(seed: int, count: int) -> Iterator[tuple[str, Files]]:
         name, original = rng.choice(originals)
         files, done = dict(original), []
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
-            mutation = rng.choice(_MUTATIONS)
+            mutation = rng.choice(MUTATIONS)
             file = rng.choice(sorted(files))
             files[file] = mutation(rng, files[file])
             done.append(f"{mutation.__name__.strip('_')} {file}")
@@ -152,7 +152,7 @@ def _nest_deeply(rng: random.Random, text: str) -> str:
     return rng.choice("[{") * rng.choice((10, 100_000)) + text
 
 
-_MUTATIONS = (
+MUTATIONS = (
     _change_value, _change_value, _change_slightly, _change_slightly, _remove_field, _truncate, _remove_line,
     _repeat_line, _swap_lines, _change_characters, _nest_deeply,
 )  # fmt: skip
