@@ -154,8 +154,8 @@ void write_memory(const Buffer& buffer, const py::bytes& image) {
   const Block& block = buffer.block();
   const std::string_view bytes = image;
   if (bytes.size() > block.requested)
-    fail(Fault::InvalidArgument, std::to_string(bytes.size()) + " bytes do not fit into a buffer of " +
-                                     std::to_string(block.requested));
+    fail(Fault::InvalidArgument,
+         std::to_string(bytes.size()) + " bytes do not fit into a buffer of " + std::to_string(block.requested));
   py::gil_scoped_release unlocked;
   block.card->synchronize();
   std::byte* memory = block.card->translate(block.address);
@@ -275,12 +275,13 @@ void bind_card(py::module_& m) {
           },
           py::arg("why"), py::arg("after") = py::none(), ReleaseGil())
       .def("reset", &Card::reset, ReleaseGil())
-      .def("clear_scratchpads",
-           [](Card& card) {
-             card.synchronize();
-             card.scratchpads().clear();
-           },
-           ReleaseGil());
+      .def(
+          "clear_scratchpads",
+          [](Card& card) {
+            card.synchronize();
+            card.scratchpads().clear();
+          },
+          ReleaseGil());
 
   py::class_<Buffer>(m, "Buffer")
       .def_property_readonly("address", [](const Buffer& buffer) { return buffer.block().address; })

@@ -94,8 +94,7 @@ class Engine final : public PreparedProgram {
     if (configuration().null) return check_addresses(card, launch);
     const FloatingPointScope scope;
     std::unique_lock<std::mutex> scratchpads;
-    if (scratchpad_reach_ > 0)
-      scratchpads = card.scratchpads().claim();
+    if (scratchpad_reach_ > 0) scratchpads = card.scratchpads().claim();
     const bool unkind = card.settled_shadow() != nullptr;
     for (size_t i = 0; i < steps_.size() && !loops_abandoned(); ++i) {
       if (!unkind) {

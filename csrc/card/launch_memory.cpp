@@ -37,7 +37,7 @@ std::byte* resolve(Card& card, const Step& step, const Operand& operand, const L
 std::byte* locate_tensor(Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch,
                          int core) {
   if (!has_memory(operand)) return nullptr;
-  if (operand.space == Space::Scratchpad) 
+  if (operand.space == Space::Scratchpad)
     return card.scratchpads().of(operand.owner >= 0 ? operand.owner : core_of(step, core));
   return card.translate(launch.addresses[static_cast<size_t>(operand.symbol)]);
 }

@@ -266,10 +266,10 @@ struct Program {
   int32_t scalars = 0;
   std::vector<Step> steps;
   std::vector<std::string> symbol_names = {};  // for reports; may be shorter than `symbols`
-  // Steps walk whole sticks and do not know which lanes are elements: a lane nobody wrote, in a stick somebody wrote to,
-  // is computed with and stays what it is. Without it, such a lane in a result is a finding.
+  // Steps walk whole sticks and do not know which lanes are elements: a lane nobody wrote, in a stick somebody wrote
+  // to, is computed with and stays what it is. Without it, such a lane in a result is a finding.
   bool whole_sticks = false;
-  int cores() const;                           // most that any step uses
+  int cores() const;  // most that any step uses
 };
 
 // What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of

@@ -68,8 +68,8 @@ void StepWalk::aim(int core) {
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Operand& operand = step_.outputs[i];
-    outputs_[i].aim(core, locate(card_, step_, operand, launch_, core), locate_tensor(card_, step_, operand, launch_, core),
-                    findings_, log_);
+    outputs_[i].aim(core, locate(card_, step_, operand, launch_, core),
+                    locate_tensor(card_, step_, operand, launch_, core), findings_, log_);
   }
 }
 

@@ -46,8 +46,8 @@ OperandAccess& StepWalk::aimed(int number, int core, Findings& findings) {
   const auto at = static_cast<size_t>(is_input ? number : number - kMaxOperands);
   OperandAccess& access = is_input ? inputs_[at] : outputs_[at];
   const Operand& operand = access.operand();
-  access.aim(core, locate(card_, step_, operand, launch_, core), locate_tensor(card_, step_, operand, launch_, core), findings,
-             log_);
+  access.aim(core, locate(card_, step_, operand, launch_, core), locate_tensor(card_, step_, operand, launch_, core),
+             findings, log_);
   return access;
 }
 

@@ -1,4 +1,5 @@
-// The scratchpads of a card's cores: 2 MB for each, in which a core keeps values from step to step and from launch to launch.
+// The scratchpads of a card's cores: 2 MB for each, in which a core keeps values from step to step and from launch to
+// launch.
 #pragma once
 
 #include <cstddef>

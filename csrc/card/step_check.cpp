@@ -135,9 +135,9 @@ class StepCheck {
             where + " lies in bytes " + std::to_string(span.first * itemsize) + " to " +
                 std::to_string((span.last + 1) * itemsize) + " of the scratchpad, which has " + std::to_string(limit) +
                 " per core; use smaller slices or more cores");
-    require(operand.owner >= -1 && operand.owner < kMaxCores,
-            where + " lies in the scratchpad of core " + std::to_string(operand.owner) + ", a card has " +
-                std::to_string(kMaxCores));
+    require(operand.owner >= -1 && operand.owner < kMaxCores, where + " lies in the scratchpad of core " +
+                                                                  std::to_string(operand.owner) + ", a card has " +
+                                                                  std::to_string(kMaxCores));
     require(operand.owner < 0 || core_count(step_) == 1,
             where + " lies in the scratchpad of one core: the step must have one core too");
     for (size_t k = 0; k < step_.loops.size(); ++k)

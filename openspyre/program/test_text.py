@@ -26,7 +26,7 @@ from openspyre.spec.formats import TENSOR_DTYPES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
 
-EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0}'
+EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0, "whole_sticks": false}'
 NAMES = st.text(max_size=6)
 NUMBERS = st.integers(-(2**62), 2**62)
 TUPLES = st.lists(NUMBERS, max_size=4).map(tuple)

@@ -32,7 +32,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "compiler), arguments go by segment, as host values (--arg, tiled by --layout or by default) or as raw device "
         "bytes (--image), or as launch_spec.json says; every segment's bytes are written as segment_<i>.npy. Several "
         "directories are launches in order; LAUNCH.SEGMENT names an argument of one. A bundle with problems is refused.",
-        epilog="examples: openspyre run my_bundle --input x=x.npy --input w=w.npy --set slope=0.1 --out results; "
+        epilog="example: openspyre run my_bundle --input x=x.npy --input w=w.npy --set slope=0.1 --out results; "
         "openspyre run kernel_dir --arg 0=x.npy --image 1=w_bytes.npy --out results    "
         "exit code: 0 done, 1 it could not be run, 2 the command line does not fit the bundle",
     )

@@ -6,14 +6,11 @@ from functools import partial
 import numpy as np
 
 from .errors import BundleError, UnknownOperation
-from .formats import FORMATS
 from .geometry import places
 from .memory import Memory
 from .pointwise import FUNCTIONS, STATISTICS
 from .reduction import IDENTITIES, contract, fold, moments, ranking
 from .sdsc import MASK, Operation, Tensor
-
-STATISTIC = FORMATS["IEEE_FP32"]  # the two of exx2; no field says, whatever format the result is labelled with
 
 
 def execute(operation: Operation, memory: Memory) -> None:
@@ -83,11 +80,11 @@ def _reduce(name: str, operation: Operation, memory: Memory) -> None:
 
 
 def _moments(operation: Operation, memory: Memory) -> None:
-    """The two statistics are the first words of the result's stick."""
+    """The two statistics are the first words of the result's stick, in the format it is labelled with."""
     pair = moments(operation, _values(operation, operation.inputs[0], memory))
     where = places(operation, operation.output, memory)
     for i in range(2):
-        codes = STATISTIC.encode(np.broadcast_to(pair[..., i], where.addresses.shape))
+        codes = operation.output.format.encode(np.broadcast_to(pair[..., i], where.addresses.shape))
         memory.store(operation.output, where.cores, where.addresses + i * codes.itemsize, codes)
 
 
@@ -133,9 +130,9 @@ def _hidden(pairs: list[list[int]]) -> np.ndarray:
 
 def _statistics(operation: Operation, tensor: Tensor, memory: Memory) -> np.ndarray:
     where = places(operation, tensor, memory)
-    steps = (0, STATISTIC.word.itemsize)
-    words = [memory.load(tensor, where.cores, where.addresses + step, STATISTIC.word) for step in steps]
-    return STATISTIC.decode(np.stack(words, axis=-1))
+    steps = (0, tensor.format.word.itemsize)
+    words = [memory.load(tensor, where.cores, where.addresses + step, tensor.format.word) for step in steps]
+    return tensor.format.decode(np.stack(words, axis=-1))
 
 
 def _write(operation: Operation, values: np.ndarray, memory: Memory) -> None:
