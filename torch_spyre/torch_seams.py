@@ -306,15 +306,16 @@ def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..
         return
     wrapper = functools.wraps(original)(make(original))
     wrapper._torch_spyre_seam = True  # type: ignore[attr-defined]
-    _hide_from_dynamo(wrapper)
+    hide_from_dynamo(wrapper)
     setattr(owner, name, wrapper)
 
 
-def _hide_from_dynamo(wrapper: Callable[..., Any]) -> None:
-    """It does not compile a wrapper that runs as a frame of its own; in a graph it still looks into it."""
+def hide_from_dynamo(function: Callable[..., Any], callees: bool = False) -> None:
+    """It does not compile a function that runs as a frame of its own (nor what that calls); in a graph it still looks into it."""
     frames = torch._C._dynamo.eval_frame
-    strategy = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
-    frames.set_code_exec_strategy(wrapper.__code__, strategy)
+    action = frames._FrameAction
+    strategy = frames._FrameExecStrategy(action.SKIP, action.SKIP if callees else action.DEFAULT)
+    frames.set_code_exec_strategy(function.__code__, strategy)
 
 
 def original_of(replaced: Any) -> Any:

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from torch_spyre.ops.fallbacks import FallbackError, FallbackWarning
 
@@ -251,3 +252,27 @@ def test_the_grad_scaler_scales():
     scaler.update()
     torch.testing.assert_close(model.weight.detach().cpu(), before - 0.3)
     assert scaler.get_scale() == 16.0
+
+
+_IN_THEIR_OWN = {
+    "avg_pool2d": lambda x: F.avg_pool2d(x[None], 3, padding=1),
+    "avg_pool1d": lambda x: F.avg_pool1d(x, 3, ceil_mode=True),
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[1:], x[0] + 1, x[0]),
+    "rms_norm": lambda x: F.rms_norm(x, x.shape[1:], x[0] + 1),
+    "local_response_norm": lambda x: F.local_response_norm(x, 2),
+    "embedding": lambda x: F.embedding(torch.arange(4, device=x.device) % 2, x[0], scale_grad_by_freq=True),
+}
+
+
+@pytest.mark.parametrize("name", _IN_THEIR_OWN)
+def test_no_composition_leaves_float64(name):
+    torch.manual_seed(0)
+    host = torch.randn(2, 6, 8, dtype=torch.float64).requires_grad_()
+    card = host.detach().to("spyre").requires_grad_()
+    results = [_IN_THEIR_OWN[name](x) for x in (host, card)]
+    slope = torch.randn(results[0].shape, dtype=torch.float64)
+    results[0].backward(slope)
+    results[1].backward(slope.to("spyre"))
+    for got, want in ((results[1], results[0]), (card.grad, host.grad)):
+        assert got.dtype == torch.float64
+        torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=2**-40, atol=2**-40)

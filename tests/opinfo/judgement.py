@@ -40,6 +40,8 @@ _COMPOSITES = get_decompositions(
 
 
 def rounding(dtype: torch.dtype) -> float:
+    if dtype is torch.bfloat16:  # what comes from the host has its bits, which are fewer than the card's
+        return 2.0**-9
     return 2.0**-52 if dtype in (torch.float64, torch.complex128) else ROUNDING[dtype in HALVES]
 
 
@@ -93,11 +95,15 @@ class Roundings(Noise):
 class OtherDraws(TorchDispatchMode):
     """Random operators draw from another seed, whatever the call's own seed is."""
 
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed, self.seen = seed, False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **(kwargs or {}))
-        state = torch.get_rng_state()
-        torch.manual_seed(torch.initial_seed() + 1_000_003)
+        self.seen, state = True, torch.get_rng_state()
+        torch.manual_seed(self.seed)
         try:
             return func(*args, **(kwargs or {}))
         finally:
@@ -105,10 +111,15 @@ class OtherDraws(TorchDispatchMode):
 
 
 def drawn(run: Callable[[list[torch.Tensor]], Any], tensors: list[torch.Tensor], right: list[Any]) -> list[bool]:
-    """Which results are others under another seed: of random numbers only shape and dtype are compared here."""
-    with OtherDraws():
-        again = reference(run, tensors, 0.0, 0)
-    return [one is not None and not _same(one, other) for one, other in zip(right, again, strict=True)]
+    """Which results are others under other seeds: of random numbers only shape and dtype are compared here."""
+    found = [False] * len(right)
+    for seed in range(1_000_003, 1_000_003 + RUNS):
+        with OtherDraws(seed) as draws:
+            again = reference(run, tensors, 0.0, 0)
+        if not draws.seen:
+            break
+        found = [known or (a is not None and not _same(a, b)) for known, a, b in zip(found, right, again, strict=True)]
+    return found
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "sparse", "torch", "open")
+CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "sparse", "torch", "judge", "open")
 
 
 @dataclass(frozen=True)

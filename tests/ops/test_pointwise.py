@@ -261,6 +261,12 @@ def test_integer_division_rounds_as_torch_does():
         assert torch.equal(operation(a.to("spyre"), -3).cpu(), operation(a, -3))
 
 
+def test_nothing_may_be_divided_by_zero():
+    nothing = torch.empty(0, 3, dtype=torch.int64, device="spyre")
+    for result in (nothing // 0, nothing % 0, torch.fmod(nothing, 0)):
+        assert result.shape == (0, 3) and result.dtype == torch.int64
+
+
 def test_a_number_beyond_int32_is_refused():
     """Wrapped, 2**40 would be 0, and nothing would be below it."""
     whole = torch.tensor([1, 2]).to("spyre")

@@ -8,6 +8,7 @@ import torch
 
 from torch_spyre import _torch
 from torch_spyre.device.streams import DeviceLike, device_index
+from torch_spyre.torch_seams import hide_from_dynamo
 
 
 class _DefaultGenerators:
@@ -75,3 +76,17 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
     """Put all cards' generators back into states from get_rng_state_all."""
     for index, state in enumerate(new_states):
         set_rng_state(state, index)
+
+
+# As torch.cuda's: after a graph break they run as they are. Dynamo cannot compile a generator's state.
+for _function in (
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    get_rng_state,
+    set_rng_state,
+    get_rng_state_all,
+    set_rng_state_all,
+):
+    hide_from_dynamo(_function, callees=True)

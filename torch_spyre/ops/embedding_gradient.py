@@ -1,4 +1,4 @@
-"""The gradient of an embedding: rows of the result's gradient, added up where their indices say, in fp32."""
+"""The gradient of an embedding: rows of the result's gradient, added up where their indices say, in fp32 (float64 in its own)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 import torch
 
+from torch_spyre.ops.accumulation import accumulating
+
 
 def embedding_backward(
     gradient: torch.Tensor, indices: torch.Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> torch.Tensor:
     places = indices.reshape(-1)
-    summands = gradient.reshape(places.shape[0], gradient.shape[-1]).float()
+    summands = accumulating(gradient.reshape(places.shape[0], gradient.shape[-1]))
     if scale_grad_by_freq:
-        ones = torch.ones_like(places, dtype=torch.float32)
+        ones = torch.ones_like(places, dtype=summands.dtype)
         counts = summands.new_zeros(rows).index_put((places,), ones, accumulate=True)
         summands = summands / counts[places][:, None]
     if padding_idx >= 0:

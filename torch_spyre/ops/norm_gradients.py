@@ -1,4 +1,4 @@
-"""Gradients of layer and rms norm, composed of other operators of the card, in fp32.
+"""Gradients of layer and rms norm, composed of other operators of the card, in fp32 (float64 in its own).
 
 Both are x -> n * weight (+ bias), where n is the normalised x. With g the gradient that reaches n, the one of x is
 scale * (g - n * mean(g * n)), for a layer norm also without the mean of g.
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from torch_spyre.ops.accumulation import accumulating
 
 Gradient = torch.Tensor | None
 
@@ -24,11 +26,11 @@ def layer_norm_backward(
     bias: torch.Tensor | None,
     output_mask: list[bool],
 ) -> tuple[Gradient, Gradient, Gradient]:
-    normal = (x.float() - mean) * scale
+    normal = (accumulating(x) - mean) * scale
     outer = list(range(x.dim() - len(normalized_shape)))
     of_x = _of_input(gradient, normal, scale, weight, len(outer), centred=True).to(x.dtype) if output_mask[0] else None
-    of_weight = _summed(gradient.float() * normal, outer, weight) if output_mask[1] else None
-    of_bias = _summed(gradient.float(), outer, bias if bias is not None else weight) if output_mask[2] else None
+    of_weight = _summed(accumulating(gradient) * normal, outer, weight) if output_mask[1] else None
+    of_bias = _summed(accumulating(gradient), outer, bias if bias is not None else weight) if output_mask[2] else None
     return of_x, of_weight, of_bias
 
 
@@ -40,10 +42,10 @@ def rms_norm_backward(
     weight: torch.Tensor | None,
     output_mask: list[bool],
 ) -> tuple[Gradient, Gradient]:
-    normal = x.float() * scale
+    normal = accumulating(x) * scale
     outer = list(range(x.dim() - len(normalized_shape)))
     of_x = _of_input(gradient, normal, scale, weight, len(outer), centred=False).to(x.dtype) if output_mask[0] else None
-    return of_x, _summed(gradient.float() * normal, outer, weight) if output_mask[1] else None
+    return of_x, _summed(accumulating(gradient) * normal, outer, weight) if output_mask[1] else None
 
 
 def _of_input(
@@ -56,7 +58,7 @@ def _of_input(
     centred: bool,
 ) -> torch.Tensor:
     inner = list(range(outer, normal.dim()))
-    reached = gradient.float() if weight is None else gradient.float() * weight.float()
+    reached = accumulating(gradient) if weight is None else accumulating(gradient) * accumulating(weight)
     rest = reached - normal * (reached * normal).mean(inner, keepdim=True)
     return scale * (rest - reached.mean(inner, keepdim=True) if centred else rest)
 

@@ -76,7 +76,9 @@ def _dtypes_fit(row: Row, call: Call) -> bool:
 
 
 def _one(value: Any) -> Any:
-    return torch.ones((1,) * min(value.dim(), 1), dtype=value.dtype) if isinstance(value, torch.Tensor) else value
+    if isinstance(value, torch.Tensor):
+        return torch.ones((1,) * min(value.dim(), 1), dtype=value.dtype)
+    return 1 if type(value) is int and value == 0 else value  # the dtype is asked for: nothing is to be divided by zero
 
 
 def _compute_dtype(call: Call) -> torch.dtype:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from torch_spyre.ops.accumulation import accumulation_dtype
 from torch_spyre.ops.memory_formats import strided_like
 
 Tensor = torch.Tensor
@@ -46,11 +47,11 @@ def average_pool(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """Sums in fp32, divided by the number of elements that count."""
+    """Sums in fp32 (of float64 in its own), divided by the number of elements that count."""
     kernel, padding = _pair(kernel), _pair(padding)
     stride = _pair(stride) if len(stride) else kernel
     geometry = kernel, stride, padding, (1, 1), ceil_mode
-    sums = _windows(image, *geometry, 0.0).sum((-2, -1), dtype=torch.float32)
+    sums = _windows(image, *geometry, 0.0).sum((-2, -1), dtype=accumulation_dtype(image.dtype))
     if divisor_override is not None:
         return strided_like(image, (sums / divisor_override).to(image.dtype))
     counted = torch.ones(image.shape[-2:], device=image.device)
