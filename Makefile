@@ -88,6 +88,7 @@ fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: n
 	$(ON_ASAN_CARD) --kind bundles --count 10000
 	$(ON_ASAN_CARD) --kind programs --count 10000
 	$(ON_ASAN_CARD) --kind documented --count 10000
+	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_DOCUMENTED=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/foreign/test_random_bundles.py
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
 opinfo: build  ## every sample of torch's OpInfo and module_db on the card, eager and compiled (an hour or more)

@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
+from openspyre.artifact.bundle_function import Address, Execute, Function, Loop, Node, Parameter
 from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.superdsc import (
     Axis,
@@ -60,7 +60,21 @@ def random_bundle(seed: int) -> Random:
     rng = random.Random(f"documented {seed}")
     make = _Maker(rng)
     kind = rng.choice(
-        ("unary", "binary", "where", "reduction", "product", "restickify", "cast", "gather", "scatter", "masked exp")
+        (
+            "unary",
+            "binary",
+            "where",
+            "reduction",
+            "product",
+            "restickify",
+            "cast",
+            "gather",
+            "scatter",
+            "shuffle",
+            "topk",
+            "loop",
+            "masked exp",
+        )
     )
     getattr(make, kind.replace(" ", "_"))()
     return Random(f"{kind}: {make.told}", make.bundle(), tuple(make.sizes), tuple(make.formats), make.indices)
@@ -71,10 +85,12 @@ class _Maker:
         self.rng = rng
         self.ops: dict[str, SuperDsc] = {}
         self.body: list[Execute] = []
+        self.nodes: tuple[Node, ...] = ()  # where the body stands in loops
         self.sizes: list[int] = []
         self.formats: list[DataFormats] = []
         self.indices: dict[int, int] = {}
         self.symbol = -1
+        self.symbols: dict[int, Address] = {}
         self.scratch = 0
         self.told = ""
         self.symbolic = rng.random() < 0.7
@@ -175,8 +191,6 @@ class _Maker:
     def start(self, argument: int, byte: int) -> int:
         if not self.symbolic:
             return argument * (16 << 30) + byte
-        known = self.symbols if hasattr(self, "symbols") else {}
-        self.symbols: dict[int, Address] = known
         self.symbols[self.symbol] = Address(argument, byte)
         self.symbol -= 1
         return self.symbol + 1
@@ -295,7 +309,7 @@ class _Maker:
         folded = "out" if stick else self.rng.choice([axis.label for axis in axes if axis.label != "out"])
         split = next(axis.split for axis in axes if axis.label == folded)
         slices = self.divided(axes)
-        scratch = [self.scratch_sometimes() and split == 1 for _ in range(2)]
+        scratch = [self.scratch_sometimes() for _ in range(2)]
         source = self.tensor(0, axes, slices, "OUTPUT", "out", scratch=scratch[0])
         target = self.tensor(1, axes, slices, "OUTPUT", "out", {folded: -2 if stick else -1}, scratch=scratch[1])
         constants, masks = ({"scaling_factor": 1 / 32} if name == "mean" else {}), ()
@@ -334,15 +348,21 @@ class _Maker:
             "OUTPUT": {"mb", "out", *batch},
         }
         sticks = {"INPUT": "in", "KERNEL": "out", "OUTPUT": "out"}
-        tensors = []
+        tensors, before, after = [], [], []
         for number, (role, held) in enumerate(dims.items()):
             own = tuple(axis for axis in space if axis.label in held)
             picked = [i for i, axis in enumerate(space) if axis.label in held]
-            tensors.append(
-                self.tensor(number, own, tuple(tuple(s[i] for i in picked) for s in slices), role, sticks[role])
-            )
+            chosen = tuple(tuple(s[i] for i in picked) for s in slices)
+            tensor = self.tensor(number, own, chosen, role, sticks[role], scratch=self.scratch_sometimes())
+            tensors.append(tensor)
+            if tensor.component is Component.SCRATCHPAD:
+                (after if role == "OUTPUT" else before).append((tensor, own, chosen))
         self.told = f"{[(a.label, a.size, a.split) for a in space]} shared {sorted(shared)}"
+        for tensor, own, chosen in before:
+            self.copy(tensor, own, chosen, into=True)
         self.op("batchmatmul", space, slices, tensors, unit="pt")
+        for tensor, own, chosen in after:
+            self.copy(tensor, own, chosen, into=False)
 
     def restickify(self) -> None:
         axes = (*self.space(dims=self.rng.randint(0, 2)), Axis("k", 64 * self.rng.choice((1, 2))))
@@ -393,9 +413,76 @@ class _Maker:
     def scatter(self) -> None:
         self.indexed(reads=False)
 
+    def shuffle(self) -> None:
+        """From a division by rows to one by columns, in the scratchpads, on as many cores."""
+        cores = self.rng.choice((2, 4))
+        rows, sticks = cores * self.rng.choice((1, 2, 3)), cores * self.rng.choice((1, 2))
+        parts = {
+            "rows": (Axis("mb", rows, cores), Axis("out", 64 * sticks, 1)),
+            "columns": (Axis("mb", rows, 1), Axis("out", 64 * sticks, cores)),
+        }
+        order = list(parts)
+        self.rng.shuffle(order)
+        held = []
+        for name in order:
+            axes = parts[name]
+            slices = self.divided(axes)
+            tensor = self.tensor(0, axes, slices, "OUTPUT", "out", scratch=True)
+            own = tuple(tuple(zip(("mb", "out"), chosen, strict=True)) for chosen in slices)
+            held.append((axes, slices, tensor, replace(tensor, owners=own)))
+        self.copy(held[0][2], held[0][0], held[0][1], into=True)
+        self.op("shuffle", held[1][0], held[1][1], [held[0][3], held[1][3]])
+        self.copy(held[1][2], held[1][0], held[1][1], into=False)
+        self.told = f"{rows} x {64 * sticks} from {order[0]} on {cores}"
+
+    def topk(self) -> None:
+        length, kept = self.rng.choice((8, 20)), self.rng.choice((1, 2, 4))
+        axes = (
+            Axis("mb", kept, self.rng.choice([n for n in (1, 2) if kept % n == 0])),
+            Axis("x", 128, self.rng.choice((1, 2))),
+            Axis("out", length),
+        )
+        slices = self.divided(axes)
+        tensors = []
+        for number, (role, label) in enumerate((("OUTPUT", "out"), ("KERNEL", "mb"))):
+            own = tuple(axis for axis in axes if axis.label in (label, "x"))
+            picked = [i for i, axis in enumerate(axes) if axis.label in (label, "x")]
+            tensors.append(
+                self.tensor(number, own, tuple(tuple(s[i] for i in picked) for s in slices), role, "x", gaps=False)
+            )
+        name = self.rng.choice(("topkvalue", "topkindex"))
+        self.told = f"{name} {kept} of {length}"
+        self.op(name, axes, slices, tensors)
+
+    def loop(self) -> None:
+        """Tiles of a longer tensor, one after another: copied in, computed in the scratchpads, copied out."""
+        tiles = self.rng.choice((2, 3))
+        axes = (Axis("mb", self.rng.choice((2, 4)), self.rng.choice((1, 2))), Axis("out", 64 * self.rng.choice((1, 2))))
+        slices = self.divided(axes)
+        self.symbolic = True
+        inside = [self.tensor(n, axes, slices, "OUTPUT", "out", scratch=True) for n in range(2)]
+        behind = (("mb", (tiles - 1) * axes[0].size),)
+        outside = []
+        for number in range(2):
+            plain = Tensor(
+                f"Tensor{number}", "OUTPUT", FP16, ("mb", "out"), (Stick("out", 64),), (("mb", 1), ("out", 1)), Component.MEMORY,
+                (0,) * len(slices), behind,
+            )  # fmt: skip
+            outside.append(self.placed(plain, axes, slices))
+        self.op("identity", axes, slices, [outside[0], inside[0]])
+        self.op("relufwd", axes, slices, inside)
+        self.op("identity", axes, slices, [inside[1], outside[1]])
+        step = axes[0].size * 128
+        moving = tuple(
+            replace(node, symbols=tuple((s, replace(a, advance=(step,))) for s, a in node.symbols))
+            for node in self.body
+        )
+        self.nodes = (Loop(tiles, moving),)
+        self.told = f"{tiles} tiles of {[(a.label, a.size, a.split) for a in axes]}"
+
     def bundle(self) -> DocumentedBundle:
         names = [Parameter(f"arg_{number}_base_addr") for number in range(len(self.sizes))] if self.symbolic else []
-        return DocumentedBundle("random", Function(tuple(names), tuple(self.body)), self.ops)
+        return DocumentedBundle("random", Function(tuple(names), self.nodes or tuple(self.body)), self.ops)
 
 
 def _moved(tensor: Tensor, starts: tuple[int, ...]) -> Tensor:

@@ -182,6 +182,15 @@ def test_verify_and_run_say_the_same_of_a_mistake(kernel, x, tmp_path, capsys, m
     assert all(line.strip() in refused for line in told.splitlines()), (told, refused)
 
 
+def test_a_core_without_its_offset_is_named_as_the_defect_it_is(kernel, capsys):
+    text = (kernel / "bundle.mlir").read_text()
+    moved = text.replace("sdsc_execute (%arg_1, ", "sdsc_execute (%arg_1_addr_768, ")
+    assert moved != text
+    (kernel / "bundle.mlir").write_text(moved)
+    assert main(["verify", str(kernel)]) == 1
+    assert "a known defect" in capsys.readouterr().out
+
+
 def test_a_directory_without_a_bundle_is_told(tmp_path, capsys):
     assert main(["verify", str(tmp_path / "nothing")]) == 1
     assert "no directory" in capsys.readouterr().out

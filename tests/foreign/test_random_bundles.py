@@ -73,4 +73,4 @@ def compare(got, wanted, form, *, loose, where):
 
 def test_every_kind_is_among_them():
     kinds = {random_bundle(seed).said.partition(":")[0] for seed in range(COUNT)}
-    assert len(kinds) == 10 or COUNT < 100
+    assert len(kinds) == 13 or COUNT < 100

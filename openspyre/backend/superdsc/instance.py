@@ -34,11 +34,18 @@ class Workspace:
 
     symbol: int
     bytes: int = 0
+    taken: int = 0
+
+    def begin(self) -> None:
+        """Another op: nobody needs what lies there."""
+        self.taken = 0
 
     def take(self, bytes_: int) -> int:
         """The first byte of so many."""
-        self.bytes = max(self.bytes, bytes_)
-        return 0
+        first = self.taken
+        self.taken += -(-bytes_ // 128) * 128
+        self.bytes = max(self.bytes, self.taken)
+        return first
 
 
 @dataclass(frozen=True, slots=True)

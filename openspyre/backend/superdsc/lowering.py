@@ -15,6 +15,7 @@ from openspyre.backend.superdsc.norms import lower_norm, lower_scale
 from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
 from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
 from openspyre.backend.superdsc.shuffle import lower_shuffle
+from openspyre.backend.superdsc.staging import lower_staged, needs_staging
 from openspyre.backend.superdsc.topk import lower_topk
 from openspyre.program.model import Program, Step
 from openspyre.program.verify import step_problems
@@ -34,7 +35,10 @@ _OWN: dict[str, Lowering] = {
     "topkindex": lower_topk,
 }
 # Several aten operators may be one op of the card: the row that takes the op's operands in its order comes last here.
-_ROWS = {row.artifact: row for row in reversed(TABLE.values()) if row.documented} | {"where3": TABLE["where"]}
+_ROWS = {row.artifact: row for row in reversed(TABLE.values()) if row.documented} | {
+    "where3": TABLE["where"],
+    "prod": TABLE["prod"],
+}
 
 
 def lowering_of(op: SuperDsc) -> Lowering | None:
@@ -96,6 +100,8 @@ def _steps(
             f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops` lists them)"
         )
     locate = partial(bundle.address, execute, iterations=iterations)
-    return [
-        step for instance in instances(op, locate, argument_bytes.__getitem__) for step in lower(instance, workspace)
-    ]
+    steps: list[Step] = []
+    for instance in instances(op, locate, argument_bytes.__getitem__):
+        workspace.begin()
+        steps += lower_staged(instance, workspace, lower) if needs_staging(instance) else lower(instance, workspace)
+    return steps

@@ -33,13 +33,15 @@ def lower_topk(instance: Instance, workspace: Workspace) -> list[Step]:
     )
     core_of = _cores(instance, ranks)
     steps: list[Step] = []
+    held: _Winners | None = None
     for rank in range(instance.size(ranks)):
         part = Instance(op, axes, instance.first, instance.accesses, core_of)
         moved = replace(target, byte=target.byte + rank * target.strides[ranks] * target.tensor.bytes_per_element)
         nest = nest_of(part, (source, moved), frozenset((searched,)), lane=source.tensor.stick)
         if nest.lane is None:
             raise InvalidArgument(f"{op.name}: input and result must have the same dim along their sticks")
-        steps.append(_rank(nest, source, moved, searched, rank, _Winners(nest, searched, workspace)))
+        held = held or _Winners(nest, searched, workspace)
+        steps.append(_rank(nest, source, moved, searched, rank, held))
     return steps
 
 
