@@ -91,7 +91,7 @@ fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: n
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_DOCUMENTED=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/foreign/test_random_bundles.py
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
-opinfo: build  ## every sample of torch's OpInfo and module_db on the card, eager and compiled (an hour or more)
+opinfo: build  ## every sample of OpInfo and module_db of torch on the card, eager and compiled (hours)
 	$(BIN)/python tests/opinfo
 	$(BIN)/python tests/opinfo --dtypes int64,bool,complex64,float64 --fraction 0.2
 	$(BIN)/python tests/opinfo --compiled
