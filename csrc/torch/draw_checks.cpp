@@ -1,6 +1,10 @@
 #include "draw_checks.h"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ops/_assert_async.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/eq.h>
 
 #include <limits>
 #include <map>
@@ -15,10 +19,17 @@ void normal(const torch::jit::Stack& stack, size_t first) {
   TORCH_CHECK(deviation >= 0.0, "normal expects std >= 0.0, but found std ", deviation);
 }
 void uniform(const torch::jit::Stack& stack, size_t first) {
+  const c10::ScalarType type = stack[first].toTensor().scalar_type();
   const double from = real(stack, first + 1), to = real(stack, first + 2);
-  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
-  TORCH_CHECK(to - from <= std::numeric_limits<float>::max(),
-              "uniform_ expects to-from <= std::numeric_limits<float>::max(), but found to=", to, " and from=", from);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, type, "check_uniform_bounds", [&] {
+    const auto low = static_cast<double>(std::numeric_limits<scalar_t>::lowest());
+    const auto high = static_cast<double>(std::numeric_limits<scalar_t>::max());
+    TORCH_CHECK(low <= from && from <= high, "from is out of bounds for ", type);
+    TORCH_CHECK(low <= to && to <= high, "to is out of bounds for ", type);
+    TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+    TORCH_CHECK(to - from <= high, "uniform_ expects to-from <= std::numeric_limits<", type,
+                ">::max(), but found to=", to, " and from=", from, " which result in to-from to exceed the limit");
+  });
 }
 void log_normal(const torch::jit::Stack& stack, size_t first) {
   const double deviation = real(stack, first + 2);
@@ -40,6 +51,13 @@ void bernoulli(const torch::jit::Stack& stack, size_t first) {
   const double p = real(stack, first + 1);
   TORCH_CHECK(0.0 <= p && p <= 1.0, "bernoulli_ expects p to be in [0, 1], but got p=", p);
 }
+// Looked at when the stream comes to them; NaN is no probability either.
+void probabilities(const at::Tensor& p) {
+  at::_assert_async(at::all(at::eq(at::clamp(p, 0, 1), p)),
+                    "bernoulli expects all probabilities to be in [0, 1]; clamp them, or look for NaN");
+}
+void bernoulli_of(const torch::jit::Stack& stack, size_t first) { probabilities(stack[first].toTensor()); }
+void bernoulli_by(const torch::jit::Stack& stack, size_t first) { probabilities(stack[first + 1].toTensor()); }
 void dropout(const torch::jit::Stack& stack, size_t first) {
   const double p = real(stack, first + 1);
   TORCH_CHECK(0.0 <= p && p <= 1.0, "dropout probability has to be between 0 and 1, but got ", p);
@@ -68,11 +86,16 @@ DrawCheck draw_check(const std::string& op) {
   static const std::map<std::string, DrawCheck> checks = {
       {"normal_", normal},
       {"uniform_", uniform},
+      {"uniform", uniform},
       {"log_normal_", log_normal},
       {"cauchy_", cauchy},
       {"exponential_", exponential},
       {"geometric_", geometric},
       {"bernoulli_.float", bernoulli},
+      {"bernoulli.p", bernoulli},
+      {"bernoulli", bernoulli_of},
+      {"bernoulli.out", bernoulli_of},
+      {"bernoulli_.Tensor", bernoulli_by},
       {"native_dropout", dropout},
       {"random_.from", integers_from},
       {"random_.to", integers_to},

@@ -19,6 +19,9 @@ mixed = dict(
     mask=lambda: a[m], index_put=lambda: a.index_put_((i,), a[:2]), masked_fill=lambda: a.masked_fill(m, 1.0),
     fallback=lambda: torch.cdist(a.float(), b.float()), embedding=lambda: F.embedding(i, a), loss=lambda: F.mse_loss(a, b),
     norm=lambda: F.layer_norm(a, (8,), b[0]), attention=lambda: F.scaled_dot_product_attention(a[None], b[None], b[None]),
+    topk_out=lambda: torch.topk(a, 2, out=(b.clone(), torch.empty(4, 2, dtype=torch.long, device="spyre:1"))),
+    sort_out=lambda: torch.sort(a, out=(b.clone(), torch.empty(4, 8, dtype=torch.long, device="spyre:1"))),
+    multinomial_out=lambda: torch.multinomial(a.abs() + 1, 2, out=torch.empty(4, 2, dtype=torch.long, device="spyre:1")),
     equal=lambda: torch.equal(a, b), compiled=lambda: torch.compile(lambda x, y: x + y)(a, b),
 )
 told = {}
@@ -46,7 +49,7 @@ print(json.dumps(told))
 """
 MIXED = (
     "add", "add_in_place", "out", "number_of_a_card", "mm", "cat", "where", "index", "mask", "index_put", "masked_fill",
-    "fallback", "embedding", "loss", "norm", "attention", "equal", "compiled",
+    "fallback", "embedding", "loss", "norm", "attention", "topk_out", "sort_out", "multinomial_out", "equal", "compiled",
 )  # fmt: skip
 RIGHT = ("copy_", "to", "number_of_the_host", "foreach", "graph_on_both", "graph_that_moves")
 

@@ -260,8 +260,57 @@ def test_one_row_of_weights_and_many_samples() -> None:
 
 @pytest.mark.parametrize("weights", [[-1.0, 2.0], [float("inf"), 1.0], [float("nan"), 1.0], [0.0, 0.0]], ids=str)
 def test_weights_that_are_none(weights: list[float]) -> None:
+    drawn = torch.multinomial(torch.tensor(weights, device=CARD), 1)  # looked at when the stream comes to them
     with pytest.raises(RuntimeError, match="probability tensor contains"):
-        torch.multinomial(torch.tensor(weights, device=CARD), 1)
+        drawn.cpu()
+    assert torch.multinomial(torch.tensor([0.0, 1.0], device=CARD), 1).item() == 1
+
+
+_BERNOULLI = {
+    "bernoulli": lambda p: torch.bernoulli(p),
+    "out": lambda p: torch.bernoulli(p, out=torch.empty_like(p)),
+    "in place": lambda p: torch.empty_like(p).bernoulli_(p),
+}
+
+
+@pytest.mark.parametrize("name", _BERNOULLI)
+@pytest.mark.parametrize("p", [-0.25, 1.5, float("nan"), float("inf")])
+def test_probabilities_that_are_none(name: str, p: float) -> None:
+    host = torch.full((3, 50), 0.5)
+    host[1, 7] = p
+    with pytest.raises(RuntimeError, match="p"):
+        _BERNOULLI[name](host)
+    drawn = _BERNOULLI[name](host.to(CARD))
+    with pytest.raises(RuntimeError, match="probabilities to be in"):
+        drawn.cpu()
+    ends = _BERNOULLI[name](torch.tensor([0.0, 1.0, 0.0], device=CARD))
+    assert ends.tolist() == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("ends", [(0.0, 70000.0), (-70000.0, 0.0), (-40000.0, 40000.0), (1.0, 0.0)], ids=str)
+def test_ends_that_no_float16_has(ends: tuple[float, float]) -> None:
+    told = []
+    for device in ("cpu", CARD):
+        x = torch.empty(5, dtype=torch.float16, device=device)
+        x.uniform_()  # the key of the next call has its plan
+        with pytest.raises(RuntimeError) as raised:
+            x.uniform_(*ends)
+        told.append(str(raised.value).split("\n")[0])
+    assert told[0].replace("c10::Half", "Half") == told[1].replace("c10::Half", "Half")
+    assert torch.empty(5, device=CARD).uniform_(0.0, 70000.0).max().item() < 70000.0
+
+
+@pytest.mark.parametrize("size", [(), (3, 70), (0, 4)], ids=str)
+def test_dropout_outside_of_training_runs_on_the_card(size: tuple[int, ...]) -> None:
+    torch.spyre.set_fallback_mode("error")
+    x = torch.randn(size).to(CARD)
+    before = torch.spyre.get_rng_state()
+    for call in (x, x.t() if x.dim() == 2 else x):
+        kept, mask = torch.native_dropout(call, 0.5, False)
+        want, all_of_it = torch.native_dropout(call.cpu(), 0.5, False)
+        assert torch.equal(kept.cpu(), want) and kept.stride() == want.stride()
+        assert mask.dtype is torch.bool and (torch.equal(mask.cpu(), all_of_it) or not x.numel())
+    assert torch.equal(torch.spyre.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000, 5000])

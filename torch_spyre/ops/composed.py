@@ -87,14 +87,7 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     for overload, function in table().items():
         library.impl(overload.name().removeprefix("aten::"), function, "PrivateUse1")
-    for name in ("_assert_async", "_assert_async.msg"):  # no composition: a graph cannot wait for a value
-        library.impl(name, _check, "PrivateUse1")
     _kept.append(library)
-
-
-def _check(condition: torch.Tensor, message: str = "Expected a value that is not zero") -> None:
-    if not condition.item():
-        raise RuntimeError(message)
 
 
 def _overload(name: str) -> Any:

@@ -11,9 +11,14 @@ from typing import Any
 import torch
 
 
-def _into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+def into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
     """Results into the tensors given for them, which take their size."""
     for result, out in zip(results, outs, strict=True):
+        if out.device != result.device:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{result.device} and {out.device}! Give an out= on {result.device}"
+            )
         if out.shape != result.shape:
             out.resize_(result.shape)
         out.copy_(result)
@@ -24,7 +29,7 @@ def _with_out(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
     """The out= form of an operator with one result."""
 
     def kernel(*arguments: Any, out: torch.Tensor, **keywords: Any) -> torch.Tensor:
-        return _into((operator(*arguments, **keywords),), (out,))[0]
+        return into((operator(*arguments, **keywords),), (out,))[0]
 
     return kernel
 
@@ -41,7 +46,7 @@ def _with_outs(operator: Callable[..., Any], *names: str) -> Callable[..., tuple
 
     def kernel(*arguments: Any, **keywords: Any) -> tuple[torch.Tensor, ...]:
         outs = tuple(keywords.pop(name) for name in names)
-        return _into(operator(*arguments, **keywords), outs)
+        return into(operator(*arguments, **keywords), outs)
 
     return kernel
 

@@ -16,6 +16,7 @@ from openspyre.spec.layout import MAX_RANK
 from openspyre.spec.ops import Row
 from openspyre.spec.ops.random import WORDS
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
+from torch_spyre.ops.movement import move
 from torch_spyre.ops.plans import CallPlan
 
 # What the stored form can tell apart below 1, and up to where it holds every whole number.
@@ -33,13 +34,15 @@ def serves(binding: Binding) -> bool:
 def compile_call(call: Call) -> CallPlan | None:
     outcome = call.outcome
     row = _choose_row(call)
-    if row is None or outcome.dim() > MAX_RANK or call.given.get("train") is False:
+    if row is None or outcome.dim() > MAX_RANK:
         return None
     done = call.plan_without_work()
     if done is not None:
         return done
     builder = ProgramBuilder(call)
     x = call.given.get("input")
+    if call.given.get("train") is False:
+        return _keep_all(call, builder, x)
     read: list[Operand] = [] if x is None else [builder.read(x, x.stride())]
     places = Iota(0, tuple(row_major(outcome.shape)))
     parameters = _PARAMETERS.get(row.name, _parameters)(call, builder, row)
@@ -47,6 +50,15 @@ def compile_call(call: Call) -> CallPlan | None:
     dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
     outputs = tuple(builder.result(number=number) for number in range(len(call.results)))
     builder.add(Op(row.name, row.name, dims, inputs, outputs))
+    return builder.plan()
+
+
+def _keep_all(call: Call, builder: ProgramBuilder, x: Any) -> CallPlan:
+    """Dropout outside of training: a copy, and a mask of ones. Nothing is drawn."""
+    shape = tuple(call.outcome.shape)
+    dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(shape))
+    move(builder, "kept", shape, builder.read(x, x.stride()), builder.result())
+    builder.add(Op("mask", "iota", dims, (Iota(1, (0,) * len(shape)),), (builder.result(number=1),)))
     return builder.plan()
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from torch_spyre.ops.compositions import into
+
 Generator = torch.Generator | None
 _aten = torch.ops.aten
 
@@ -90,8 +92,7 @@ def _rrelu_functional(
 
 
 def _multinomial_into(*arguments: Any, out: torch.Tensor, **keywords: Any) -> torch.Tensor:
-    found = _multinomial(*arguments, **keywords)
-    return out.resize_(found.shape).copy_(found)
+    return into((_multinomial(*arguments, **keywords),), (out,))[0]
 
 
 def _dropout_gradient(gradient: torch.Tensor, kept: torch.Tensor, scale: float) -> torch.Tensor:
