@@ -1,4 +1,6 @@
 // Sorts against std::stable_sort of whole rows, on 1, 2 and 7 threads and every instruction set.
+#include <array>
+
 #include "random_steps.h"
 
 using namespace naive;
@@ -23,8 +25,10 @@ Step random_sort(Random& random, Launch& launch, DeviceElement element) {
   Step step;
   step.kind = StepKind::Sort;
   step.combine = pick(random, 0, 1) == 0 ? Combine::Max : Combine::Min;
-  const int64_t length = pick(random, 1, pick(random, 0, 4) == 0 ? 2000 : 90), rows = pick(random, 1, 12);
-  const int64_t kept = pick(random, 0, 1) == 0 ? length : pick(random, 1, length);
+  const int64_t length = pick(random, 1, pick(random, 0, 2) == 0 ? 6000 : 90), rows = pick(random, 1, 12);
+  // All of them, any number of them, or so few that candidates are left out on the way.
+  const int64_t kept = std::array{length, pick(random, 1, length), std::min<int64_t>(length, pick(random, 1, 40))}.at(
+      static_cast<size_t>(pick(random, 0, 2)));
   int32_t cores = 1;
   step.loops = {{rows, random_split(random, rows, cores), false}, {length, 1, true}, {kept, 1, false}};
   step.inputs = {rows_of(random, launch, element, rows, length, {0, 1, 0})};
@@ -83,3 +87,27 @@ TEST(sorts_of_16_bit_floats_are_stable) { check_sorts(kHalf); }
 TEST(sorts_of_fp32_put_nan_last_and_take_zeros_as_equal) { check_sorts(kFloat); }
 
 TEST(sorts_of_integers_are_signed) { check_sorts(kInt); }
+
+// The worst order for leaving out candidates: every element is better than all before it. And none of them differs.
+TEST(few_of_many_are_found_in_any_order) {
+  with_threads([] {
+    for (const int32_t slope : {1, -1, 0}) {
+      constexpr int64_t kLength = 5000, kKept = 3;
+      Launch launch(card(0));
+      Step step;
+      step.kind = StepKind::Sort;
+      step.combine = Combine::Max;
+      step.loops = {{1, 1, false}, {kLength, 1, true}, {kKept, 1, false}};
+      std::vector<std::byte> values(kLength * 4 + 128);
+      for (int32_t i = 0; i < kLength; ++i) {
+        const int32_t value = slope * i;
+        std::memcpy(values.data() + i * 4, &value, 4);
+      }
+      step.inputs = {{OperandKind::Splat, Space::Memory, launch.add(values), 0, {kLength, 1, 0}, 0, kInt}};
+      for (int output = 0; output < 2; ++output)
+        step.outputs.push_back(
+            {OperandKind::Splat, Space::Memory, launch.add(std::vector<std::byte>(128)), 0, {kKept, 0, 1}, 0, kInt});
+      CHECK(agrees(step, launch, [&] { expect_sort(step, launch); }));
+    }
+  });
+}
