@@ -72,10 +72,8 @@ Folding::Folding(Combine combine, RegisterType type, const LaneBlock& lane, cons
   identity_ = fold_identity(combine, type_);
   rows_ = kernels.fold_rows[fold];
   fold_lanes_ = kernels.fold_lanes[fold];
-  if (regular() && !is_truth(combine)) {
-    words_ = rows_;
-    sen169_ = kernels.fold_sen169_rows[fold];
-  }
+  if ((regular() || in_halves()) && !is_truth(combine)) words_ = rows_;
+  if (regular() && !is_truth(combine)) sen169_ = kernels.fold_sen169_rows[fold];
   if (is_truth(combine)) to_truth_ = kernels.map[static_cast<size_t>(ints ? Op::IntToBool : Op::FloatToBool)];
   if (combine == Combine::ArgMax) arg_kernel_ = ints ? kernels.arg_max_int : kernels.arg_max;
   if (combine == Combine::ArgMin) arg_kernel_ = ints ? kernels.arg_min_int : kernels.arg_min;
@@ -86,25 +84,41 @@ void Folding::start(Accumulators acc, int64_t lanes) const {
   if (arg_) std::fill_n(acc.index, lanes, kNothing);
 }
 
-void Folding::take(Accumulators acc, Lane* x, int64_t points, int64_t blocks, int64_t first_block, int64_t position,
-                   int valid) const {
-  const int64_t all = points * blocks * lanes_;
-  if (to_truth_ != nullptr) to_truth_(x, x, x, x, all);
-  const bool whole = !over_lanes_ || valid == lanes_;
-  if (regular() && whole) return rows_(acc.value, x, blocks * lanes_, points, blocks * lanes_);
-  if (!over_lanes_) return arg_kernel_(acc.value, acc.index, x, static_cast<int32_t>(position), 0, blocks * lanes_);
-  for (int64_t block = 0; block < points * blocks; ++block) {
-    const Accumulators mine{acc.value + block % blocks * kFoldLanes,
-                            arg_ ? acc.index + block % blocks * kFoldLanes : nullptr};
-    Lane* lanes = x + block * lanes_;
-    // Element r of the lanes belongs to accumulator r mod 64.
-    for (int64_t lane = 0; lane < lanes_;) {
-      const int64_t at = (first_block * lanes_ + lane) % kFoldLanes, n = std::min(kFoldLanes - at, lanes_ - lane);
-      const int here = static_cast<int>(std::clamp<int64_t>(valid - lane, 0, n));
-      take_block({mine.value + at, arg_ ? mine.index + at : nullptr}, lanes + lane, n, position + lane * lane_step_,
-                 here);
-      lane += n;
+void Folding::take(Accumulators acc, Lane* x, const FoldPoints& taken) const {
+  const int64_t points = taken.points, blocks = taken.blocks, row = blocks * lanes_;
+  if (to_truth_ != nullptr) to_truth_(x, x, x, x, points * row);
+  const bool whole = !over_lanes_ || taken.valid == lanes_;
+  if (regular() && whole) return rows_(acc.value, x, row, points, row);
+  if (in_halves() && whole) return take_halves(acc, x, taken);
+  for (int64_t point = 0; point < points; ++point, x += row) {
+    const int64_t position = taken.position + point * taken.position_step;
+    if (!over_lanes_) {
+      arg_kernel_(acc.value, acc.index, x, static_cast<int32_t>(position), 0, row);
+      continue;
     }
+    const int64_t number = taken.first_block + point * taken.block_step;
+    for (int64_t block = 0; block < blocks; ++block) {
+      const Accumulators mine{acc.value + block * kFoldLanes, arg_ ? acc.index + block * kFoldLanes : nullptr};
+      Lane* lanes = x + block * lanes_;
+      // Element r of the lanes belongs to accumulator r mod 64.
+      for (int64_t lane = 0; lane < lanes_;) {
+        const int64_t at = (number * lanes_ + lane) % kFoldLanes, n = std::min(kFoldLanes - at, lanes_ - lane);
+        const int here = static_cast<int>(std::clamp<int64_t>(taken.valid - lane, 0, n));
+        take_block({mine.value + at, arg_ ? mine.index + at : nullptr}, lanes + lane, n, position + lane * lane_step_,
+                   here);
+        lane += n;
+      }
+    }
+  }
+}
+
+void Folding::take_halves(Accumulators acc, const Lane* x, const FoldPoints& taken) const {
+  const int64_t row = taken.blocks * lanes_, apart = taken.block_step == 0 ? 1 : 2;
+  for (int64_t first = 0; first < std::min(apart, taken.points); ++first) {
+    Lane* half = acc.value + (taken.first_block + first * taken.block_step) % 2 * lanes_;
+    const int64_t rows = (taken.points - first + apart - 1) / apart;
+    for (int64_t block = 0; block < taken.blocks; ++block)
+      rows_(half + block * kFoldLanes, x + first * row + block * lanes_, lanes_, rows, apart * row);
   }
 }
 
@@ -115,6 +129,9 @@ void Folding::take_block(Accumulators acc, Lane* x, int64_t lanes, int64_t posit
     std::fill(x + valid, x + lanes, identity_);
     return rows_(acc.value, x, lanes, 1, 0);
   }
+  if (valid == lanes)
+    return arg_kernel_(acc.value, acc.index, x, static_cast<int32_t>(position), static_cast<int32_t>(lane_step_),
+                       lanes);
   std::array<Lane, kFoldLanes> value, index;
   std::copy(acc.value + valid, acc.value + lanes, value.begin());
   std::copy(acc.index + valid, acc.index + lanes, index.begin());

@@ -21,6 +21,15 @@ struct Accumulators {
   Lane* index;  // arg reductions only
 };
 
+// Points of the reduced space that are taken in one call, evenly spaced: point p has lane block first_block + p *
+// block_step, and its lane 0 stands at position + p * position_step (arg reductions).
+struct FoldPoints {
+  int64_t points = 1, blocks = 1;  // x[point][block][lane]
+  int64_t first_block = 0, block_step = 0;
+  int64_t position = 0, position_step = 0;
+  int valid = 0;  // lanes; less than all for one point only
+};
+
 class Folding {
  public:
   Folding() = default;
@@ -34,12 +43,11 @@ class Folding {
   Lane identity() const { return identity_; }
 
   void start(Accumulators acc, int64_t lanes) const;
-  // Takes in x[point][block][lane], points ascending. `first_block` is the lane block's number at the first point,
-  // `position` the place in the reduced space of its lane 0 (arg reductions); both for one point unless regular().
-  void take(Accumulators acc, Lane* x, int64_t points, int64_t blocks, int64_t first_block, int64_t position,
-            int valid) const;
-  // Whether several points can be taken in one call: nothing depends on where they stand.
+  void take(Accumulators acc, Lane* x, const FoldPoints& taken) const;  // points ascending
+  // Nothing depends on where points stand.
   bool regular() const { return !arg_ && (!over_lanes_ || lanes_ == kFoldLanes); }
+  // Blocks of half the accumulators: even ones go to the first half, odd ones to the second.
+  bool in_halves() const { return !arg_ && over_lanes_ && 2 * lanes_ == kFoldLanes; }
 
   // Folds memory without a register in between; nullptr where registers are needed.
   RowFoldKernel from_memory(DataFormat format) const {
@@ -53,6 +61,7 @@ class Folding {
   void join(Accumulators acc, Accumulators later, int64_t lanes) const;
 
  private:
+  void take_halves(Accumulators acc, const Lane* x, const FoldPoints& taken) const;
   void take_block(Accumulators acc, Lane* x, int64_t lanes, int64_t position, int valid) const;
   bool better(Lane x, Lane best) const;
 

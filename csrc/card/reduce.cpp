@@ -40,7 +40,8 @@ std::vector<StreamOffsets> reduce_strides(const Step& step) {
 
 class ReduceStep final : public PreparedStep {
  public:
-  ReduceStep(const Step& step, Isa isa) : step_(step), inputs_(step, isa), strides_(reduce_strides(step)) {
+  ReduceStep(const Step& step, Isa isa)
+      : step_(step), on_one_core_(step), inputs_(step, isa), strides_(reduce_strides(step)) {
     const VectorKernels& kernels = vector_kernels(isa);
     code_ = compile(step.code, inputs_.registers(), kernels);
     finish_ = compile(step.finish, reduce_finish_registers(step, code_.types[0]), kernels);
@@ -57,27 +58,29 @@ class ReduceStep final : public PreparedStep {
     inner_ = make_nest(strides_, core_box(step, 0), inner);
     for (const int k : inner) slices_ *= step.loops[static_cast<size_t>(k)].split;
     for (const int k : inner) inner_points_ *= core_box(step, 0).extent[static_cast<size_t>(k)];
+    for (Loop& loop : on_one_core_.loops) loop.split = 1;
+    all_outer_ = BoxParts(on_one_core_, strides_, outer);
+    joins_cores_ = core_count(step) > 1 && slices_ == 1 && all_in_memory(step);
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
     tail_lanes_ = tail_lanes(step);
     block_stream_ = block_stream(step);
     direct_ = direct_kernel();
     const int chunk = chunk_blocks(step);
     const int most = direct_ != nullptr && folding_.over_lanes() ? kMaxChunkBlocks : std::min(chunk, kMaxOuterBlocks);
-    outer_blocks_ = static_cast<int>(std::clamp<int64_t>(outer_.points(), 1, most));
-    inner_at_once_ = folding_.regular() ? std::max(1, chunk / outer_blocks_) : 1;
+    const int64_t points = (joins_cores_ ? all_outer_ : outer_).points();
+    outer_blocks_ = static_cast<int>(std::clamp<int64_t>(points, 1, most));
   }
 
   void run(const StepArguments& arguments, CoreRange cores) const override {
-    const TaskSplit split(cores.count, outer_.points(), outer_blocks_,
-                          std::max<int64_t>(1, inner_points_) * step_.lane.lanes);
-    if (slices_ == 1) {
-      split.run([&](int core, int64_t first, int64_t last) {
-        run_core(arguments, cores.first + core, first, last, nullptr);
-      });
-      return;
-    }
+    // All cores at once are one large box: rows of several cores often lie next to each other.
+    if (joins_cores_ && cores.count == core_count(step_))
+      return run_box(arguments, on_one_core_, all_outer_, {0, 1}, 1);
+    if (slices_ == 1) return run_box(arguments, step_, outer_, cores, outer_blocks_);
     Partials partials(*this);
-    split.run([&](int core, int64_t first, int64_t last) { run_core(arguments, core, first, last, &partials); });
+    const TaskSplit split(cores.count, outer_.points(), outer_blocks_, point_lanes());
+    split.run([&](int core, int64_t first, int64_t last) {
+      run_core(arguments, step_, outer_, core, first, last, &partials);
+    });
     const TaskSplit joining(core_count(step_) / slices_, outer_.points(), outer_blocks_, slices_ * step_.lane.lanes);
     joining.run([&](int group, int64_t first, int64_t last) { join(arguments, partials, group, first, last); });
   }
@@ -141,21 +144,33 @@ class ReduceStep final : public PreparedStep {
     return core;
   }
 
-  void run_core(const StepArguments& arguments, int core, int64_t first, int64_t last, const Partials* partials) const {
+  int64_t point_lanes() const { return std::max<int64_t>(1, inner_points_) * step_.lane.lanes; }
+
+  // `unit`: the points handed out together, where there are enough of them.
+  void run_box(const StepArguments& arguments, const Step& step, const BoxParts& outer, CoreRange cores,
+               int unit) const {
+    const TaskSplit split(cores.count, outer.points(), unit, point_lanes());
+    split.run([&](int core, int64_t first, int64_t last) {
+      run_core(arguments, step, outer, cores.first + core, first, last, nullptr);
+    });
+  }
+
+  void run_core(const StepArguments& arguments, const Step& step, const BoxParts& outer, int core, int64_t first,
+                int64_t last, const Partials* partials) const {
     set_constants(code_, RegisterFile::mine().slots());
     inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
     int64_t point = first;
-    outer_.each(step_, core, first, last,
-                [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                  NestWalk walk(nest, base, begin);
-                  for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
-                    const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
-                    ChunkOffsets offsets;
-                    walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
-                    run_chunk(arguments, offsets, blocks, valid, partials, place(core), point);
-                    point += blocks;
-                  }
-                });
+    outer.each(step, core, first, last,
+               [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                 NestWalk walk(nest, base, begin);
+                 for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
+                   const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
+                   ChunkOffsets offsets;
+                   walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
+                   run_chunk(arguments, offsets, blocks, valid, partials, place(core), point);
+                   point += blocks;
+                 }
+               });
   }
 
   void run_chunk(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, int valid,
@@ -180,7 +195,7 @@ class ReduceStep final : public PreparedStep {
     if (step_.inputs[0].element.dtype == DType::Bool || code_.results[0] != code_.inputs[0]) return nullptr;
     const bool only_blocks =
         inner_.loops.empty() || (inner_.loops.size() == 1 && inner_.loops[0].stride[block_stream_] == 1);
-    if (has_tail() && !only_blocks) return nullptr;
+    if ((has_tail() || folding_.in_halves()) && !only_blocks) return nullptr;
     return folding_.from_memory(step_.inputs[0].element.format);
   }
 
@@ -199,6 +214,13 @@ class ReduceStep final : public PreparedStep {
       const std::byte* base = arguments.inputs[0] + walk.here()[0];
       for (int64_t row = 0; row < row_points; row += at_once) {
         const int64_t rows = std::min(at_once, row_points - row);
+        if (folding_.in_halves()) {
+          const int64_t block = outer.at[block_stream_][0] + row;
+          for (int b = 0; b < blocks; ++b)
+            fold_halves(acc.value + b * kFoldLanes, base + outer.at[0][static_cast<size_t>(b)] + row * row_bytes, block,
+                        rows, row_bytes / port.itemsize);
+          continue;
+        }
         for (int b = 0; b < blocks;) {
           const int64_t* offsets = outer.at[0].data() + b;
           int run = 1;
@@ -213,6 +235,20 @@ class ReduceStep final : public PreparedStep {
     }
   }
 
+  // Even blocks belong to the first half of the accumulators, odd ones to the second.
+  void fold_halves(Lane* acc, const std::byte* base, int64_t first_block, int64_t rows, int64_t row_stride) const {
+    const Port& port = inputs_.port(0);
+    const int64_t lanes = port.lanes;
+    if (row_stride == lanes && first_block % 2 == 0) {  // two neighbours are one row of all accumulators
+      direct_(acc, base, 2 * lanes, rows / 2, 2 * lanes);
+      if (rows % 2 != 0) direct_(acc, base + (rows - 1) * lanes * port.itemsize, lanes, 1, 0);
+      return;
+    }
+    for (int64_t row = 0; row < std::min<int64_t>(2, rows); ++row)
+      direct_(acc + (first_block + row) % 2 * lanes, base + row * row_stride * port.itemsize, lanes,
+              (rows - row + 1) / 2, 2 * row_stride);
+  }
+
   // The last block of the lanes, whose padding must not count, goes through registers.
   void fold_tail(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, int64_t offset,
                  Accumulators acc) const {
@@ -221,7 +257,8 @@ class ReduceStep final : public PreparedStep {
     for (int b = 0; b < blocks; b += chunk) {
       const int count = std::min(chunk, blocks - b);
       load_blocks(inputs_.port(0), arguments.inputs[0] + offset, outer.at[0].data() + b, count, x);
-      folding_.take({acc.value + b * kFoldLanes, nullptr}, x, 1, count, last_block_, 0, tail_lanes_);
+      folding_.take({acc.value + b * kFoldLanes, nullptr}, x,
+                    {.blocks = count, .first_block = last_block_, .valid = tail_lanes_});
     }
   }
   bool has_tail() const { return step_.lane.reduced && tail_lanes_ < step_.lane.lanes; }
@@ -229,34 +266,48 @@ class ReduceStep final : public PreparedStep {
   void fold_inner(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, Accumulators acc) const {
     if (direct_ != nullptr) return fold_direct(arguments, outer, blocks, acc);
     const Slots& slots = RegisterFile::mine().slots();
-    const int at_once = std::max(1, std::min<int>(inner_at_once_, chunk_blocks(step_) / blocks));
+    const int at_once = std::max(1, chunk_blocks(step_) / blocks);
     NestWalk walk(inner_, StreamOffsets{}, 0);
     ChunkOffsets offsets;
     for (int64_t left = inner_points_; left > 0;) {
-      int points = 0;
-      int64_t block = 0, position = 0;
-      int valid = step_.lane.lanes;
-      while (points < at_once && points < left) {
-        block = outer.at[block_stream_][0] + walk.here()[block_stream_];
-        const bool at_tail = has_tail() && block == last_block_;
-        if (at_tail && points > 0) break;
-        position = outer.at[block_stream_ + 1][0] + walk.here()[block_stream_ + 1];
+      FoldPoints taken{.points = 0, .blocks = blocks, .valid = step_.lane.lanes};
+      while (taken.points < at_once && taken.points < left && joins(taken, outer, walk)) {
         for (size_t s = 0; s < step_.inputs.size(); ++s)
           for (int b = 0; b < blocks; ++b)
-            offsets.at[s][static_cast<size_t>(points * blocks + b)] =
+            offsets.at[s][static_cast<size_t>((taken.points - 1) * blocks + b)] =
                 outer.at[s][static_cast<size_t>(b)] + walk.here()[s];
         walk.advance();
-        ++points;
-        if (at_tail) valid = tail_lanes_;
-        if (at_tail) break;
       }
-      inputs_.load(arguments, code_, slots, offsets, points * blocks);
-      execute(code_, slots, int64_t{points} * blocks * step_.lane.lanes);
+      inputs_.load(arguments, code_, slots, offsets, static_cast<int>(taken.points * blocks));
+      execute(code_, slots, taken.points * blocks * step_.lane.lanes);
       Lane* x = slots[code_.results[0]];
       if (result_is_kept_) x = static_cast<Lane*>(__builtin_memcpy(spare(), x, sizeof(Lane) * kChunkLanes));
-      folding_.take(acc, x, points, blocks, block, position, valid);
-      left -= points;
+      folding_.take(acc, x, taken);
+      left -= taken.points;
     }
+  }
+
+  // Adds the walk's point to those taken together, if it is as far from the last one as that from the one before.
+  bool joins(FoldPoints& taken, const ChunkOffsets& outer, const NestWalk& walk) const {
+    const int64_t block = outer.at[block_stream_][0] + walk.here()[block_stream_];
+    const int64_t position = outer.at[block_stream_ + 1][0] + walk.here()[block_stream_ + 1];
+    const bool at_tail = has_tail() && block == last_block_;
+    if (taken.points == 0) {
+      taken.first_block = block;
+      taken.position = position;
+      if (at_tail) taken.valid = tail_lanes_;
+    } else {
+      if (at_tail || taken.valid < step_.lane.lanes) return false;
+      if (taken.points == 1) {
+        taken.block_step = block - taken.first_block;
+        taken.position_step = position - taken.position;
+      } else if (!folding_.regular() && (block != taken.first_block + taken.points * taken.block_step ||
+                                         position != taken.position + taken.points * taken.position_step)) {
+        return false;
+      }
+    }
+    ++taken.points;
+    return true;
   }
 
   static Lane* spare() {
@@ -331,20 +382,21 @@ class ReduceStep final : public PreparedStep {
   static constexpr int64_t kPageBytes = 4096, kPageApart = 16;  // rows whole pages apart: so many streams at once
 
   const Step& step_;
+  Step on_one_core_;  // the step without its split
   const StepInputs inputs_;
   const std::vector<StreamOffsets> strides_;
   CompiledCode code_, finish_;
   std::vector<Port> stores_;
   Folding folding_;
-  BoxParts outer_;
+  BoxParts outer_, all_outer_;
   Nest inner_;
   int64_t inner_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
   size_t block_stream_ = 0;
   RowFoldKernel direct_ = nullptr;  // folds the only input straight from memory
   int slices_ = 1;
-  int outer_blocks_ = 1, inner_at_once_ = 1;
-  bool result_is_kept_ = false;
+  int outer_blocks_ = 1;
+  bool result_is_kept_ = false, joins_cores_ = false;
 };
 
 }  // namespace

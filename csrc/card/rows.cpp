@@ -290,8 +290,11 @@ class RowsStep final : public PreparedStep {
       Lane* row = row_lanes(stage.rows[0], chunk);
       // Folding overwrites padding lanes with the identity; the row itself must stay as it is.
       if (chunk.reduce_valid < step_.lane.lanes) row = std::copy_n(row, lanes, spare()) - lanes;
-      return stage.folding.take({chunk.memory.accumulator[stage.target], nullptr}, row, chunk.points, chunk.blocks,
-                                chunk.lane_block, 0, chunk.reduce_valid);
+      return stage.folding.take({chunk.memory.accumulator[stage.target], nullptr}, row,
+                                {.points = chunk.points,
+                                 .blocks = chunk.blocks,
+                                 .first_block = chunk.lane_block,
+                                 .valid = chunk.reduce_valid});
     }
     Slots& slots = stage_slots(stage, chunk);
     if (stage.output >= 0 && stage.only_stored && chunk.store_valid == step_.lane.lanes) {

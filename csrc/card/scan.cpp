@@ -4,10 +4,12 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
 
 #include "port.h"
 #include "prepared_step.h"
 #include "run_operand.h"
+#include "step_inputs.h"
 #include "task_split.h"
 
 namespace openspyre {
@@ -15,63 +17,94 @@ namespace {
 
 class ScanStep final : public PreparedStep {
  public:
-  ScanStep(const Step& step, Isa isa) : step_(step), length_(step.loops[1].extent) {
+  ScanStep(const Step& step, Isa isa) : step_(step), on_one_core_(step), length_(step.loops[1].extent) {
     const VectorKernels& kernels = vector_kernels(isa);
     const RegisterType type = register_type(step.inputs[0]);
     load_ = load_port(as_run(step.inputs[0]), kRunLanes, kernels);
     store_ = store_port(as_run(step.outputs[0]), type, kRunLanes, kernels);
     const bool sum = step.combine == Combine::Sum;
     if (type == RegisterType::Float) {
-      scan_ = sum ? &scan<float, std::plus<float>> : &scan<float, std::multiplies<float>>;
+      sum ? use<float, std::plus<float>>() : use<float, std::multiplies<float>>();
       identity_ = std::bit_cast<Lane>(sum ? 0.0f : 1.0f);
     } else {
-      scan_ = sum ? &scan<Lane, std::plus<Lane>> : &scan<Lane, std::multiplies<Lane>>;
+      sum ? use<Lane, std::plus<Lane>>() : use<Lane, std::multiplies<Lane>>();
       identity_ = sum ? 0 : 1;
     }
+    for (Loop& loop : on_one_core_.loops) loop.split = 1;
+    joins_cores_ = core_count(step) > 1 && all_in_memory(step);
   }
 
   void run(const StepArguments& arguments, CoreRange cores) const override {
-    const TaskSplit split(cores.count, core_box(step_, 0).extent[0], 1, length_);
-    split.run([&](int core, int64_t first, int64_t last) {
-      const int64_t begin = core_box(step_, cores.first + core).begin[0];
-      for (int64_t row = begin + first; row < begin + last; ++row) {
-        run_row(arguments.inputs[0] + row * step_.inputs[0].stride[0] * load_.itemsize,
-                arguments.outputs[0] + row * step_.outputs[0].stride[0] * store_.itemsize);
-      }
-    });
+    if (joins_cores_ && cores.count == core_count(step_))
+      run_box(arguments, on_one_core_, {0, 1});
+    else
+      run_box(arguments, step_, cores);
   }
 
  private:
-  template <typename Value, typename Combiner>
-  static Lane scan(Lane* lanes, int64_t count, Lane before) {
-    auto total = std::bit_cast<Value>(before);
-    for (int64_t i = 0; i < count; ++i) {
-      total = Combiner{}(total, std::bit_cast<Value>(lanes[i]));
-      lanes[i] = std::bit_cast<Lane>(total);
-    }
-    return std::bit_cast<Lane>(total);
+  static constexpr int kRows = 4;  // whose additions do not wait for each other
+
+  void run_box(const StepArguments& arguments, const Step& step, CoreRange cores) const {
+    const TaskSplit split(cores.count, core_box(step, 0).extent[0], 1, length_);
+    split.run([&](int core, int64_t first, int64_t last) {
+      const int64_t begin = core_box(step, cores.first + core).begin[0];
+      for (int64_t row = begin + first; row < begin + last; row += kRows)
+        run_rows(arguments, row, static_cast<int>(std::min<int64_t>(kRows, begin + last - row)));
+    });
   }
 
-  void run_row(const std::byte* source, std::byte* target) const {
-    alignas(64) std::array<Lane, kRunLanes> lanes{};
+  using RunLanes = std::array<Lane, kRunLanes>;
+  template <typename Value, typename Combiner, int kCount>
+  static void scan(RunLanes* lanes, int64_t count, Lane* totals) {
+    std::array<Value, kCount> running;
+    for (size_t r = 0; r < kCount; ++r) running[r] = std::bit_cast<Value>(totals[r]);
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+#pragma GCC unroll 4
+      for (size_t r = 0; r < kCount; ++r) {
+        running[r] = Combiner{}(running[r], std::bit_cast<Value>(lanes[r][i]));
+        lanes[r][i] = std::bit_cast<Lane>(running[r]);
+      }
+    }
+    for (size_t r = 0; r < kCount; ++r) totals[r] = std::bit_cast<Lane>(running[r]);
+  }
+  template <typename Value, typename Combiner>
+  void use() {
+    scan_one_ = &scan<Value, Combiner, 1>;
+    scan_all_ = &scan<Value, Combiner, kRows>;
+  }
+
+  void run_rows(const StepArguments& arguments, int64_t first, int rows) const {
+    alignas(64) std::array<RunLanes, kRows> lanes{};
     alignas(64) RunBytes bytes{};
+    std::array<Lane, kRows> totals;
+    totals.fill(identity_);
     const int64_t start = 0;
-    Lane total = identity_;
     for (int64_t at = 0; at < length_; at += kRunLanes) {
       const int64_t count = std::min<int64_t>(kRunLanes, length_ - at);
-      std::memcpy(bytes.data(), source + at * load_.itemsize, static_cast<size_t>(count * load_.itemsize));
-      load_blocks(load_, bytes.data(), &start, 1, lanes.data());
-      total = scan_(lanes.data(), count, total);
-      store_blocks(store_, lanes.data(), bytes.data(), &start, 1, static_cast<int>(count));
-      std::memcpy(target + at * store_.itemsize, bytes.data(), static_cast<size_t>(count * store_.itemsize));
+      for (int r = 0; r < rows; ++r) {
+        const std::byte* source = arguments.inputs[0] + ((first + r) * step_.inputs[0].stride[0] + at) * load_.itemsize;
+        std::memcpy(bytes.data(), source, static_cast<size_t>(count * load_.itemsize));
+        load_blocks(load_, bytes.data(), &start, 1, lanes[static_cast<size_t>(r)].data());
+      }
+      if (rows == kRows) scan_all_(lanes.data(), count, totals.data());
+      for (int r = 0; r < rows; ++r) {
+        const auto row = static_cast<size_t>(r);
+        if (rows < kRows) scan_one_(&lanes[row], count, &totals[row]);
+        std::byte* target = arguments.outputs[0] + ((first + r) * step_.outputs[0].stride[0] + at) * store_.itemsize;
+        store_blocks(store_, lanes[row].data(), bytes.data(), &start, 1, static_cast<int>(count));
+        std::memcpy(target, bytes.data(), static_cast<size_t>(count * store_.itemsize));
+      }
     }
   }
 
   const Step& step_;
+  Step on_one_core_;  // the step without its split
   const int64_t length_;
   Port load_, store_;
-  Lane (*scan_)(Lane*, int64_t, Lane) = nullptr;
+  void (*scan_one_)(RunLanes*, int64_t, Lane*) = nullptr;
+  void (*scan_all_)(RunLanes*, int64_t, Lane*) = nullptr;
   Lane identity_ = 0;
+  bool joins_cores_ = false;
 };
 
 }  // namespace

@@ -43,7 +43,11 @@ template <typename Function, typename Format>
 void fold_rows(Lane* acc, const void* source, int64_t lanes, int64_t rows, int64_t row_stride) {
   const auto* x = static_cast<const typename Format::Storage*>(source);
   constexpr int kUnitVectors = kLaneUnit / kVectorLanes;
-  for (int64_t first = 0; first < lanes; first += kLaneUnit)
+  int64_t first = 0;
+  if constexpr (kUnitVectors <= 4)  // both units of a row in one go: they fit into the registers
+    for (; first + 2 * kLaneUnit <= lanes; first += 2 * kLaneUnit)
+      fold_run<Function, Format, 2 * kUnitVectors>(acc + first, x + first, rows, row_stride);
+  for (; first < lanes; first += kLaneUnit)
     fold_run<Function, Format, kUnitVectors>(acc + first, x + first, rows, row_stride);
 }
 
