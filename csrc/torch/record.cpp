@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
 
 namespace torch_spyre {
 
@@ -122,7 +123,10 @@ void replace(const c10::Storage& storage, c10::DataPtr fresh) {
 
 void give_tiles(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef size, at::IntArrayRef stride,
                 int64_t offset) {
+  static std::mutex tiling;  // two threads may meet at the first use: the second one finds the tiles
+  const std::lock_guard lock(tiling);
   BufferRecord& raw = record_of(storage.data_ptr());
+  if (raw.shape) return;
   const openspyre::DType dtype = dtype_of(type);
   const auto elements = static_cast<int64_t>(raw.host_bytes / openspyre::host_itemsize(dtype));
   openspyre::ShapePtr shape = openspyre::intern_default(size, stride, dtype);
@@ -201,7 +205,7 @@ Access access_of(const at::Tensor& tensor) {
   if (!record->shape) {
     if (bytes || foreign) return Access::Raw;
     give_tiles(tensor.storage(), type, tensor.sizes(), tensor.strides(), tensor.storage_offset());
-    return Access::Tiled;
+    return access_of(tensor);  // another thread may have given it tiles of another type
   }
   if (foreign) return is_pair_of(type, record->shape->dtype()) ? Access::Pairs : Access::Image;
   if (bits_agree(dtype_of(type), record->shape->dtype())) return Access::Tiled;

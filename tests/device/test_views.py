@@ -2,6 +2,8 @@
 
 import copy
 import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -139,3 +141,22 @@ def test_printing_costs_no_fallback_and_reads_like_torch():
     assert not torch.spyre.fallback_stats()
     assert card.tolist() == [[0, 1, 2], [3, 4, 5]] and card[1, 2].item() == 5
     assert "grad_fn" in repr(card.requires_grad_() * 1)
+
+
+def test_threads_that_meet_at_the_first_use_of_loaded_bytes():
+    """Loaded storages are the host's bytes until the first typed use: two threads may be the first."""
+    want = torch.arange(300.0)
+    saved = io.BytesIO()
+    torch.save(want, saved)
+
+    def first_use(x, barrier):
+        barrier.wait()
+        return (x + 1).cpu()
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(30):
+            saved.seek(0)
+            loaded = torch.load(saved, map_location="spyre")
+            barrier = threading.Barrier(4)
+            for got in [pool.submit(first_use, loaded, barrier) for _ in range(4)]:
+                assert torch.equal(got.result(timeout=60), want + 1)

@@ -382,3 +382,16 @@ TEST(a_copy_that_stores_nothing_is_found) {
   sanitize::misbehave_once(sanitize::Misdeed::Skip);
   REPORTS(PARTS("unwritten", "step 0 'move'", "element [0, 0] of a tensor of float16 [70, 8]"), launch({move}, x, y));
 }
+
+// A raw copy tells of itself only when it is done. It goes to a buffer of its own, though, and a step looks at nothing
+// but the blocks of its operands.
+TEST(bytes_written_next_to_a_steps_block_are_nobodys_mistake) {
+  std::vector<std::byte> memory(3 * 128);
+  std::byte* block = memory.data() + 128;
+  sanitize::Deeds deeds({{block, block + 64, 0, 0, 2}}, {}, {{block, block + 128}});
+  std::fill_n(memory.data(), 128, std::byte{1});
+  std::fill_n(memory.data() + 256, 128, std::byte{1});
+  CHECK(deeds.changed_beyond() == nullptr);
+  block[64] = std::byte{1};
+  CHECK(deeds.changed_beyond() == block + 64);
+}
