@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from openspyre.artifact.model import (
     Buffer,
@@ -276,6 +277,7 @@ def chained() -> Bundle:
     return Bundle("chained", (x, out, copy, codes, scaled), ops, executions, pool_bytes=24 * 3 * 128)
 
 
+@cache
 def samples() -> tuple[Bundle, ...]:
     """One or more for every kind of step."""
     single = pointwise(), row_sums(), matmul(), scores(), transposed(), normalised(), gathered(), counted()

@@ -11,6 +11,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from fuzz.samples import samples
@@ -32,9 +33,8 @@ SECONDS_PER_MUTANT = 5.0
 def mutants(seed: int, count: int) -> Iterator[tuple[str, Files]]:
     """What was done, and the files it leaves."""
     rng = random.Random(seed)
-    originals = [(bundle.name, texts(bundle)) for bundle in samples()]
     for number in range(count):
-        name, original = rng.choice(originals)
+        name, original = rng.choice(_originals())
         files, done = dict(original), []
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
             mutation = rng.choice(MUTATIONS)
@@ -47,6 +47,11 @@ def mutants(seed: int, count: int) -> Iterator[tuple[str, Files]]:
         if rng.random() < 0.05:
             done.append(f"removed {files.pop(rng.choice(sorted(files))) and ''}")
         yield f"{number}: {name}: {', '.join(done)}", files
+
+
+@cache
+def _originals() -> tuple[tuple[str, Files], ...]:
+    return tuple((bundle.name, texts(bundle)) for bundle in samples())
 
 
 def _renew_hashes(files: Files) -> None:
