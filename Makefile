@@ -45,27 +45,27 @@ test-card: $(VENV)/.dependencies
 	cmake --build build/card-tests -j$(JOBS)
 	ctest --test-dir build/card-tests --output-on-failure --no-tests=error
 
-asan: $(VENV)/.dependencies  ## the card's tests under the address, undefined-behaviour and thread sanitizers, and some mutants
-	$(CARD_TESTS) -B build/card-asan -DOPENSPYRE_SANITIZER=address,undefined > /dev/null
-	cmake --build build/card-asan -j$(JOBS)
+# What is undefined is a failure, not a line that nobody reads.
+asan fuzz: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
+
+asan: asan-card  ## the card's tests under the address, undefined-behaviour and thread sanitizers, and some mutants
 	ctest --test-dir build/card-asan --output-on-failure --no-tests=error
 	$(CARD_TESTS) -B build/card-tsan -DOPENSPYRE_SANITIZER=thread > /dev/null
 	cmake --build build/card-tsan -j$(JOBS)
 	ctest --test-dir build/card-tsan --output-on-failure --no-tests=error
-	$(MAKE) asan-card
 	$(ON_ASAN_CARD) --kind bundles --count 500
 	$(ON_ASAN_CARD) --kind programs --count 500
 
-# The card's Python module under the address sanitizer, for mutants: device memory is the card's to check, the heap is not.
+# The card, its tests and its Python module under the address sanitizer. Mutants: device memory is the card's to check, the heap is not.
 asan-card: $(VENV)/.dependencies
-	cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python \
-	  -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_SANITIZER=address -B build/python-asan > /dev/null
-	cmake --build build/python-asan -j$(JOBS)
+	$(CARD_TESTS) -DOPENSPYRE_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+	  -DOPENSPYRE_SANITIZER=address,undefined -B build/card-asan > /dev/null
+	cmake --build build/card-asan -j$(JOBS)
 
 # Without libstdc++ beside it, the sanitizer takes every exception for a crash.
 ON_ASAN_CARD = LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
-               LD_LIBRARY_PATH=build/python-asan/csrc/card \
-               $(BIN)/python -m fuzz --card $$(echo build/python-asan/csrc/bindings/_card.*.so)
+               LD_LIBRARY_PATH=build/card-asan/csrc/card \
+               $(BIN)/python -m fuzz --card $$(echo build/card-asan/csrc/bindings/_card.*.so)
 
 check: build  ## format, lint, types, architecture
 	$(BIN)/ruff format --check .
