@@ -102,3 +102,14 @@ def test_the_verifier_and_the_card_say_the_same(seed):
                 continue
             assert took == (not found), f"the card {'takes' if took else 'refuses'} {mutant}, the verifier says {found}"
     assert min(seen.values()) > 20, seen
+
+
+@pytest.mark.parametrize("bits", [-1, 1 << 32, 1 << 62])
+def test_a_constant_that_no_word_holds_is_refused_with_words(bits: int) -> None:
+    program = backend.compile_bundle(samples.normalised(), fuse=False)
+    (step,) = program.steps
+    at = next(i for i, stage in enumerate(step.stages) if stage.code.constants)
+    code = replace(step.stages[at].code, constants=(bits, *step.stages[at].code.constants[1:]))
+    stages = (*step.stages[:at], replace(step.stages[at], code=code), *step.stages[at + 1 :])
+    with pytest.raises(SpyreError, match="'constants' cannot be"):
+        programs.load(replace(program, steps=(replace(step, stages=stages),)))

@@ -66,7 +66,8 @@ VectorCode code_of(const py::handle& model) {
   VectorCode code;
   if (model.is_none()) return code;
   auto target = static_cast<uint8_t>(py::len(model.attr("inputs")));
-  for (const py::handle bits : model.attr("constants")) code.constants.push_back({target++, py::cast<uint32_t>(bits)});
+  for (const uint32_t bits : field<std::vector<uint32_t>>(model, "constants"))
+    code.constants.push_back({target++, bits});
   for (const py::handle item : model.attr("instructions")) {
     const auto opcode = field<std::string>(item, "opcode");
     const auto found = opcodes().find(opcode);
@@ -78,8 +79,8 @@ VectorCode code_of(const py::handle& model) {
     code.instructions.push_back(instruction);
   }
   code.results = field<std::vector<uint8_t>>(model, "results");
-  for (const py::handle lane : model.attr("result_lanes"))
-    code.types.push_back(py::cast<std::string>(lane) == "float" ? RegisterType::Float : RegisterType::Int);
+  for (const std::string& lane : field<std::vector<std::string>>(model, "result_lanes"))
+    code.types.push_back(lane == "float" ? RegisterType::Float : RegisterType::Int);
   return code;
 }
 
