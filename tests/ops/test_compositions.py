@@ -25,6 +25,10 @@ CALLS = {
     "nan_to_num": lambda x: torch.nan_to_num(SPECIAL.to(x.device), 3.0, 7.0, -7.0),
     "nan_to_num by default": lambda x: torch.nan_to_num(SPECIAL.to(x.device)),
     "nan_to_num in place": lambda x: SPECIAL.to(x.device, copy=True).nan_to_num_(0.5),
+    "round to decimals": lambda x: torch.round(x * 100, decimals=2),
+    "round to hundreds": lambda x: torch.round(x * 1e4, decimals=-2),
+    "round in place": lambda x: (x * 9).round_(decimals=1),
+    "round out=": lambda x: torch.round(x * 9, decimals=3, out=x.new_empty(0)),
     "nan_to_num of integers": lambda x: torch.nan_to_num((x * 9).int()),
     "logsigmoid": lambda x: torch.nn.functional.logsigmoid(x * 30),
     "addbmm": lambda x: torch.addbmm(x @ x.t(), x[None], x.t()[None], beta=0.5, alpha=2),
@@ -46,6 +50,36 @@ def test_a_composition_is_what_torch_computes(name):
     for one, other in pairs:
         assert one.device.type == "spyre" and one.dtype == other.dtype
         torch.testing.assert_close(one.cpu(), other, rtol=2**-20, atol=2**-20, equal_nan=True)
+
+
+SIXTEEN_BITS = {
+    "round": lambda x: torch.round(x, decimals=2),
+    "round large numbers": lambda x: torch.round(x * 1e3, decimals=3),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", SIXTEEN_BITS)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_sixteen_bits_round_once(name, dtype, compiled):
+    """torch's decomposition multiplies by 0.01 in the tensor's format: 1.0 became 0.999."""
+    held = torch.tensor([1.0, -0.5, 2.0, 0.375, 60.0, 7.0]).to(dtype)
+    function = torch.compile(SIXTEEN_BITS[name]) if compiled else SIXTEEN_BITS[name]
+    right = SIXTEEN_BITS[name](held.to("spyre").float().cpu()).to("spyre").to(dtype)
+    assert torch.equal(function(held.to("spyre")).cpu(), right.cpu())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_nan_to_num_leaves_numbers_alone_for_card_and_host(dtype, compiled):
+    """float16's largest number is infinite for the host when it comes back, bfloat16's on the card already."""
+    function = torch.compile(torch.nan_to_num) if compiled else torch.nan_to_num
+    found = function(SPECIAL.to(dtype).to("spyre"))
+    assert found.isfinite().all() and found.cpu().isfinite().all()
+    assert torch.equal(found.cpu().sign(), torch.tensor([0, 1, 0, -1, 1, -1]).to(dtype))
+    assert torch.equal(found.cpu().to("spyre").cpu(), found.cpu())
 
 
 def test_the_gradient_of_logsigmoid():

@@ -66,19 +66,32 @@ def _addbmm(
     return torch.addmm(summand, first, batch2.flatten(0, 1), beta=beta, alpha=alpha)
 
 
+# The largest number that is one on the card and on the host: finfo's is infinite here or there (N1).
+_LARGEST = {torch.float16: 65472.0, torch.bfloat16: 8556380160.0, torch.float32: torch.finfo(torch.float32).max}
+
+
 def _nan_to_num(
     x: torch.Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> torch.Tensor:
     if not x.dtype.is_floating_point:
         return x.clone()
-    limits = torch.finfo(x.dtype)
+    largest = _LARGEST[x.dtype]
     for found, number in (
         (torch.isnan(x), 0.0 if nan is None else nan),
-        (x == float("inf"), limits.max if posinf is None else posinf),
-        (x == float("-inf"), limits.min if neginf is None else neginf),
+        (x == float("inf"), largest if posinf is None else posinf),
+        (x == float("-inf"), -largest if neginf is None else neginf),
     ):
         x = x.masked_fill(found, number)
     return x
+
+
+def _round_decimals(x: torch.Tensor, *, decimals: int) -> torch.Tensor:
+    """In float32: neither a power of ten nor the number by that power need fit into 16 bits."""
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(f"round with decimals is for floating-point tensors, not {x.dtype}")
+    wide, scale = x.float(), 10.0 ** abs(decimals)
+    whole = torch.round(wide * scale) / scale if decimals > 0 else torch.round(wide / scale) * scale
+    return whole.to(x.dtype)
 
 
 def _log_sigmoid(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -102,6 +115,9 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "addbmm.out": _with_out(_addbmm),
     "nan_to_num": _nan_to_num,
     "nan_to_num.out": _with_out(_nan_to_num),
+    "round.decimals": _round_decimals,
+    "round_.decimals": _in_place(_round_decimals),
+    "round.decimals_out": _with_out(_round_decimals),
     "log_sigmoid_forward": _log_sigmoid,
     "log_sigmoid_backward": _log_sigmoid_gradient,
 }
