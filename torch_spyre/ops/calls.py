@@ -12,7 +12,7 @@ import torch
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role, Scalar
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops import Row
+from openspyre.spec.ops import Kind, Row
 from openspyre.spec.ops.random import WORDS
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
@@ -90,7 +90,9 @@ class Call:
         try:
             returned = self.with_stand_ins(_meta)
         except (RuntimeError, IndexError, TypeError, ValueError):
-            returned = self.with_stand_ins(_zeros)  # the CPU words its errors better, and knows more than meta
+            # The CPU words its errors better, and knows more than meta. It would divide by zeros; of indices all have a 0.
+            arithmetic = all(row.kind is Kind.POINTWISE for row in self.binding.rows)
+            returned = self.with_stand_ins(_ones if arithmetic else _zeros)
         return returned if isinstance(returned, tuple) else (returned,)
 
     def with_stand_ins(self, stand_in: Callable[[Any], Any]) -> Any:
@@ -258,3 +260,7 @@ def _zeros(value: Any) -> Any:
     if isinstance(value, list):
         return [_zeros(item) for item in value]
     return torch.zeros(value.shape, dtype=value.dtype) if on_card(value) else value
+
+
+def _ones(value: Any) -> Any:
+    return torch.ones(value.shape, dtype=value.dtype) if on_card(value) else value

@@ -52,6 +52,8 @@ def compile_call(call: Call) -> CallPlan | None:
         return done
     builder = ProgramBuilder(call)
     compute = _compute_dtype(call)
+    if _is_narrowed(call, compute):
+        return None
     places = [*(_operand_places(call.binding.arguments, row) or ())]
     places += [place for place, argument in enumerate(call.binding.arguments) if argument.name in row.scalars]
     inputs: list[Operand] = []
@@ -60,7 +62,7 @@ def compile_call(call: Call) -> CallPlan | None:
         if on_card(value):
             inputs.append(builder.read(value, value.expand(outcome.shape).stride()))
         else:
-            inputs.append(builder.scalar(place, _scalar_dtype(value, compute)))
+            inputs.append(builder.scalar(place, _scalar_dtype(value, compute, call.outcome.dtype)))
     dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
     builder.add(Op(row.name, row.name, dims, tuple(inputs), (builder.result(),)))
     return builder.plan()
@@ -69,16 +71,17 @@ def compile_call(call: Call) -> CallPlan | None:
 def _dtypes_fit(row: Row, call: Call) -> bool:
     kinds = [value.dtype for value in call.values if isinstance(value, torch.Tensor)]
     whole = all(not dtype.is_floating_point for dtype in kinds)
-    if whole:
+    if whole or torch.bool in kinds:
         call.with_stand_ins(_one)  # not every op of torch takes integers and truth values: its error says so
     target = call.outcome.dtype if call.written is None else call.written.dtype
     return (row.integers or not whole) and (row.floats or whole) and target not in (torch.float64, torch.complex64)
 
 
 def _one(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return torch.ones((1,) * min(value.dim(), 1), dtype=value.dtype)
-    return 1 if type(value) is int and value == 0 else value  # the dtype is asked for: nothing is to be divided by zero
+    if not isinstance(value, torch.Tensor):
+        return 1 if type(value) is int and value == 0 else value  # the dtype is asked for: nothing is to be divided by zero
+    real = value.dtype.is_floating_point  # not every op of the CPU takes 16 bits
+    return torch.ones((1,) * min(value.dim(), 1), dtype=torch.float32 if real else value.dtype)
 
 
 def _compute_dtype(call: Call) -> torch.dtype:
@@ -92,8 +95,17 @@ def _compute_dtype(call: Call) -> torch.dtype:
     return kind
 
 
-def _scalar_dtype(value: Any, compute: torch.dtype) -> str:
+def _is_narrowed(call: Call, compute: torch.dtype) -> bool:
+    """Whether torch cuts a 0-d integer to a narrower one first: on the card all of them are 32 bits wide until they are stored."""
+    if compute.is_floating_point or compute is torch.bool:
+        return False
+    points = [value.dtype for value in call.values if on_card(value) and value.dim() == 0]
+    return any(torch.promote_types(dtype, compute) is not compute for dtype in points if not dtype.is_floating_point)
+
+
+def _scalar_dtype(value: Any, compute: torch.dtype, result: torch.dtype) -> str:
+    """Real numbers are compared with integers as they are; where integers come of them, torch cuts them first."""
     if compute.is_floating_point:
         return "float32" if compute is torch.float32 else "float16"
     real = isinstance(value, float) or (isinstance(value, torch.Tensor) and value.dtype.is_floating_point)
-    return "float32" if real else "int32"
+    return "float32" if real and result is torch.bool else "int32"

@@ -117,12 +117,14 @@ def _xlogy(a: Value, b: Value) -> Value:
 
 def _logaddexp(a: Value, b: Value) -> Value:
     """Equal infinities are their own sum."""
+    a, b = to_float(a), to_float(b)
     larger = maximum(a, b)
     same = both(a.equals(b), call("is_inf", a))
     return select(same, a, larger + call("log1p", call("exp", -call("abs", a - b))))
 
 
 def _logaddexp2(a: Value, b: Value) -> Value:
+    a, b = to_float(a), to_float(b)
     larger = maximum(a, b)
     same = both(a.equals(b), call("is_inf", a))
     return select(same, a, larger + call("log1p", call("exp2", -call("abs", a - b))) * (1 / math.log(2)))
@@ -130,6 +132,7 @@ def _logaddexp2(a: Value, b: Value) -> Value:
 
 def _hypot(a: Value, b: Value) -> Value:
     """By the larger: only the ratio is squared. An infinity wins, over a NaN too."""
+    a, b = to_float(a), to_float(b)
     long, short = maximum(call("abs", a), call("abs", b)), minimum(call("abs", a), call("abs", b))
     ratio = short / select(long.equals(0.0), 1.0, long)
     infinite = either(call("is_inf", a), call("is_inf", b))
