@@ -56,8 +56,8 @@ struct Baseline {
     const I magnitude = (codes & 0x7FFF) << 14;
     const I special = magnitude >= (0x7FFE << 14);
     const I finite = (magnitude + (96 << 23)) & (magnitude != 0);
-    const I infinite_or_nan = 0x7F800000 + ((0x7FFF << 14) - magnitude);  // NaN's code is one less than infinity's
-    return (F)((finite & ~special) | (special & infinite_or_nan) | ((codes & 0x8000) << 16));
+    const I nan = special & ((0x7FFF << 14) - magnitude);  // its code is one less than infinity's
+    return (F)((finite & ~special) | (special & 0x7F800000) | nan | ((codes & 0x8000) << 16));
   }
   CONTRACT_INLINE static F widened(const float* from) { return load(from); }
 

@@ -93,7 +93,7 @@ constexpr float kOverTheTop = 0x1.00a064p+95f;
 
 // What a store to SEN169 and a load give: ties away from zero, flushed to zero, infinity beyond; a NaN stays one.
 LANE Floats rounded_to_sen169(Floats x) {
-  const Floats rounded = (Floats)(((Ints)x + 0x2000) & ~0x3FFF);
+  const Floats rounded = (Floats)(((Words)x + 0x2000u) & ~0x3FFFu);  // a NaN may wrap: it is one by what is added below
   const Ints kept = ((Ints)x & INT32_MAX) > (96 << 23 | 0x1FFF);
   const Floats raised = x * kOverTheTop;
 #if defined(__AVX2__)
@@ -106,7 +106,7 @@ LANE Floats rounded_to_sen169(Floats x) {
 
 // The same for 0 <= x <= 1, and for NaN.
 LANE Floats fraction_to_sen169(Floats x) {
-  const Ints rounded = ((Ints)x + 0x2000) & ~0x3FFF;
+  const Ints rounded = (Ints)(((Words)x + 0x2000u) & ~0x3FFFu);
   return or_nan_of((Floats)(rounded & (rounded > (96 << 23))), x);
 }
 
