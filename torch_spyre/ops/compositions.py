@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from torch_spyre.ops.accumulation import accumulating
+
 
 def into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
     """Results into the tensors given for them, which take their size."""
@@ -67,7 +69,7 @@ def _addbmm(
 
 
 # The largest number that is one on the card and on the host: finfo's is infinite here or there (N1).
-_LARGEST = {torch.float16: 65472.0, torch.bfloat16: 8556380160.0, torch.float32: torch.finfo(torch.float32).max}
+_LARGEST = {torch.float16: 65472.0, torch.bfloat16: 8556380160.0}
 
 
 def _nan_to_num(
@@ -75,7 +77,7 @@ def _nan_to_num(
 ) -> torch.Tensor:
     if not x.dtype.is_floating_point:
         return x.clone()
-    largest = _LARGEST[x.dtype]
+    largest = _LARGEST.get(x.dtype, torch.finfo(x.dtype).max)
     for found, number in (
         (torch.isnan(x), 0.0 if nan is None else nan),
         (x == float("inf"), largest if posinf is None else posinf),
@@ -89,7 +91,7 @@ def _round_decimals(x: torch.Tensor, *, decimals: int) -> torch.Tensor:
     """In float32: neither a power of ten nor the number by that power need fit into 16 bits."""
     if not x.dtype.is_floating_point:
         raise NotImplementedError(f"round with decimals is for floating-point tensors, not {x.dtype}")
-    wide, scale = x.float(), 10.0 ** abs(decimals)
+    wide, scale = accumulating(x), 10.0 ** abs(decimals)
     whole = torch.round(wide * scale) / scale if decimals > 0 else torch.round(wide / scale) * scale
     return whole.to(x.dtype)
 
