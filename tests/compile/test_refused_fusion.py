@@ -103,6 +103,23 @@ def test_what_the_card_refuses_runs_unfused(monkeypatch, warnings_told):
     assert any("the card refused what fusion made" in record.getMessage() for record in warnings_told.records)
 
 
+def test_what_the_card_refuses_in_eager_runs_unfused(monkeypatch, warnings_told):
+    load, seen = programs.load, []
+
+    def first_never(program):
+        seen.append(program)
+        if len(seen) == 1:
+            raise InvalidArgument("a card that is stricter than the verifier")
+        return load(program)
+
+    monkeypatch.setattr(programs, "load", first_never)
+    before = sum(refused_fusions().values())
+    x = torch.linspace(-1, 1, 67 * 3).view(67, 3)  # a size of its own: no plan is ready
+    torch.testing.assert_close(torch.exp(x.to("spyre")).cpu(), torch.exp(x))
+    assert len(seen) == 2 and sum(refused_fusions().values()) == before + 1
+    assert any("the card refused what fusion made" in record.getMessage() for record in warnings_told.records)
+
+
 def test_a_program_that_is_wrong_without_fusion_is_an_error(monkeypatch):
     def never(program):
         raise InvalidArgument("no program at all")

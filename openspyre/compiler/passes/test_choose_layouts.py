@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts, default_layout
@@ -68,3 +70,12 @@ def test_a_large_weight_is_not_tiled_into_padding() -> None:
     x, w = buffer("x", Role.INPUT, 5, 1 << 16), buffer("w", Role.INPUT, 9, 1 << 16)
     op = product("mm", 5, 9, 1 << 16, "x", Access("w", 0, (0, 1 << 16, 1), "float16"), "out")
     assert wished(Program("narrow", (x, w, buffer("out", Role.OUTPUT, 5, 9)), (op,)), "w") == {}
+
+
+def test_what_is_read_and_never_written_lies_by_the_rule() -> None:
+    """torch.empty that somebody computes with."""
+    empty = replace(buffer("empty", Role.TEMP, 3, 70), unset=True)
+    whole = Access("empty", 0, (70, 1), "float16")
+    op = Op("neg", "neg", (Dim("i", 3), Dim("j", 70)), (whole,), (whole.on("out"),))
+    chosen = ChooseLayouts().run(Program("unset", (empty, buffer("out", Role.OUTPUT, 3, 70)), (op,)))
+    assert chosen.buffer("empty").layout == default_layout(empty)
