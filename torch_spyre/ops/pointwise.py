@@ -79,7 +79,7 @@ def _dtypes_fit(row: Row, call: Call) -> bool:
 
 def _one(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
-        return 1 if type(value) is int and value == 0 else value  # the dtype is asked for: nothing is to be divided by zero
+        return 1 if type(value) is int and value == 0 else value  # the dtype is asked for: nothing is divided by zero
     real = value.dtype.is_floating_point  # not every op of the CPU takes 16 bits
     return torch.ones((1,) * min(value.dim(), 1), dtype=torch.float32 if real else value.dtype)
 
