@@ -36,7 +36,7 @@ def difference(sample: Sample, dtype: torch.dtype, compiled: bool) -> str | None
     try:
         got = _on_card(sample, tensors, compiled)
     except Exception as error:
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}"
     if len(got) != len(right):
         return f"{len(got)} tensors returned, not {len(right)}"
     fell_back = bool(torch.spyre.fallback_stats())
