@@ -126,8 +126,8 @@ def _attention(values, a, b, c, d):
     x = _operand(values, a, b)
     if not 2 <= x.dim() <= 4 or x.numel() == 0:
         return None
-    if d % 2:
-        return F.scaled_dot_product_attention(x, x, x, is_causal=bool(c % 2))
+    if d % 2:  # how its result lies is each device's own matter
+        return F.scaled_dot_product_attention(x, x, x, is_causal=bool(c % 2)).contiguous()
     weights = (x @ x.mT * (0.5 / x.shape[-1])).softmax(-1)
     return (weights, weights @ x) if c % 2 else weights @ x
 

@@ -97,7 +97,7 @@ def _compute_dtype(call: Call) -> torch.dtype:
 
 def _is_narrowed(call: Call, compute: torch.dtype) -> bool:
     """Whether torch cuts a 0-d integer to a narrower one first: on the card all of them are 32 bits wide until they are stored."""
-    if compute.is_floating_point or compute is torch.bool:
+    if compute not in (torch.uint8, torch.int8, torch.int16):
         return False
     points = [value.dtype for value in call.values if on_card(value) and value.dim() == 0]
     return any(torch.promote_types(dtype, compute) is not compute for dtype in points if not dtype.is_floating_point)
