@@ -11,7 +11,7 @@ from math import prod
 from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.fields import Problem
 from openspyre.artifact.superdsc import PRESENT, Component, Indirection, SuperDsc, Tensor
-from openspyre.spec.hardware import HARDWARE, Shape
+from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
 from openspyre.spec.machine import SPYRE, Machine
 
 STICK = 128
@@ -58,7 +58,14 @@ def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Itera
             yield "constantInfo_", "no constant of this name", repr(name)
     if op.masks and op.constant("samv-maskvalue") is None:
         yield "coordinateMasking_", "a mask without a value", "the constant samv-maskvalue"
+    taken = formats_of_op(known)
     for number, tensor in enumerate(op.tensors):
+        if tensor.format not in taken and number != op.index:
+            yield (
+                f"labeledDs_[{number}].dataFormat_",
+                tensor.format.name,
+                f"what {op.op} takes: {', '.join(f.name for f in taken)}",
+            )
         for field, found, expected in _tensor_problems(op, tensor, machine, scratchpad_limit):
             yield f"scheduleTree_[{number}].{field}", found, expected
     yield from _stick_problems(op, known.shape)

@@ -309,8 +309,8 @@ class _Reader:
         file, ids = attributes.get("sdsc_filename"), attributes.get("symbol_ids", [])
         if not isinstance(file, str):
             raise self.wrong("sdsc_filename", start)
-        if not isinstance(ids, list) or len(ids) != len(operands):
-            raise MlirError(start.line, f"{len(operands)} operands", "as many symbol_ids")
+        if not isinstance(ids, list) or len(ids) != len(operands) or not all(isinstance(i, int) for i in ids):
+            raise MlirError(start.line, f"{len(operands)} operands", "as many symbol_ids, all of them integers")
         pairs = [(i, v) for i, v in zip(ids, operands, strict=True) if not isinstance(v, _Size)]
         if any(isinstance(v, _Index) for _, v in pairs):
             raise self.wrong("addresses as operands", start)

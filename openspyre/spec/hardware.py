@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openspyre.spec.formats import DataFormats
+
 
 class Shape(StrEnum):
     """What an op does with its iteration space; decides the rules on sticks."""
@@ -50,3 +52,62 @@ _LIST: list[HardwareOp] = [
     *_ops(Shape.SEARCH, "topkvalue topkindex"),
 ]
 HARDWARE: dict[str, HardwareOp] = {op.name: op for op in _LIST}
+
+_ANYWHERE = (DataFormats.SEN169_FP16,)
+_IN_FP32 = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "where3",
+        "realdiv",
+        "relufwd",
+        "reciprocal",
+        "mean",
+        "sum",
+        "max",
+        "min",
+        "prod",
+        "layernormscale",
+        "abs",
+        "neg",
+        "exp",
+        "sigmoid",
+        "exx2",
+        "layernormnorm",
+        "sqrt",
+        "rsqrt",
+        "topkvalue",
+        "topkindex",
+        "floor",
+        "maximum",
+        "minimum",
+        "equal",
+        "notequal",
+        "greaterthan",
+        "greaterequal",
+        "lesserthan",
+        "lesserequal",
+    ]
+)
+_MOVED = (
+    DataFormats.SEN169_FP16,
+    DataFormats.IEEE_FP32,
+    DataFormats.SEN143_FP8,
+    DataFormats.SEN152_FP8,
+    DataFormats.IEEE_INT32,
+    DataFormats.SENUINT32,
+    DataFormats.SENINT16,
+    DataFormats.SENINT8,
+)
+
+
+def formats_of_op(op: HardwareOp) -> tuple[DataFormats, ...]:
+    """Formats in which an op takes and gives tensors."""
+    if op.shape in (Shape.MOVEMENT, Shape.CAST):
+        return _MOVED
+    if op.name == "batchmatmulfp8":
+        return (*_ANYWHERE, DataFormats.SEN143_FP8, DataFormats.SEN152_FP8)
+    if op.name == "topkindex":
+        return (*_ANYWHERE, DataFormats.IEEE_FP32, DataFormats.IEEE_INT32, DataFormats.SENUINT32)
+    return (*_ANYWHERE, DataFormats.IEEE_FP32) if op.name in _IN_FP32 else _ANYWHERE
