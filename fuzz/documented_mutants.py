@@ -18,7 +18,7 @@ from fuzz.text_mutants import MUTATIONS
 from openspyre.artifact.directory import EXECUTION_LIST
 from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
 from openspyre.program.footprint import footprints
-from openspyre.spec.errors import InvalidArgument, SanitizerFinding
+from openspyre.spec.errors import IndexOutOfRange, InvalidArgument, SanitizerFinding
 
 ROOT = Path(__file__).parents[1]
 VECTORS = Path(os.environ.get("OPENSPYRE_FOREIGN_BUNDLES", ROOT.parent / "shared" / "foreign_bundles"))
@@ -82,6 +82,6 @@ def _judged(directory: Path) -> str:
         return "too large"
     try:
         execute(prepare(bundle, {number: bytes(size) for number, size in enumerate(sizes)}, None, directory))
-    except (InvalidArgument, SanitizerFinding):
+    except (IndexOutOfRange, InvalidArgument, SanitizerFinding):
         return "refused by the card"
     return "executed"
