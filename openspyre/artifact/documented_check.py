@@ -69,6 +69,39 @@ def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Itera
         for field, found, expected in _tensor_problems(op, tensor, machine, scratchpad_limit):
             yield f"scheduleTree_[{number}].{field}", found, expected
     yield from _stick_problems(op, known.shape)
+    yield from _overlaps(op)
+
+
+def _overlaps(op: SuperDsc) -> Iterator[Broken]:
+    """A result in a scratchpad lies where an input lies only if it replaces it element by element."""
+    for number in op.outputs:
+        target = op.tensors[number]
+        for other in _read(op):
+            source = op.tensors[other]
+            if Component.MEMORY in (source.component, target.component) or source.owners or target.owners:
+                continue
+            for core in range(op.cores):
+                first, begin = target.starts[core], source.starts[core]
+                apart = first >= begin + _held_bytes(op, source) or begin >= first + _held_bytes(op, target)
+                alike = first == begin and (source.order, source.scales, source.format) == (
+                    target.order,
+                    target.scales,
+                    target.format,
+                )
+                if not apart and not alike:
+                    yield (
+                        f"scheduleTree_[{number}].startAddressCoreCorelet_",
+                        (
+                            f"byte {first} of core {core}'s scratchpad, within {source.name} ({begin} to {begin + _held_bytes(op, source)})"
+                        ),
+                        "a place of its own, or exactly that of an input with the same layout",
+                    )
+                    break
+
+
+def _held_bytes(op: SuperDsc, tensor: Tensor) -> int:
+    """What a core's scratchpad has of a tensor."""
+    return STICK * prod(_sticks(tensor, label, _held(op, tensor, label) + tensor.gap(label)) for label in tensor.order)
 
 
 def _read(op: SuperDsc) -> tuple[int, ...]:
@@ -77,10 +110,8 @@ def _read(op: SuperDsc) -> tuple[int, ...]:
 
 
 def _tensor_problems(op: SuperDsc, tensor: Tensor, machine: Machine, limit: int) -> Iterator[Broken]:
-    per_core = {label: _held(op, tensor, label) for label in tensor.order}
     if tensor.component is Component.SCRATCHPAD:
-        size = STICK * prod(_sticks(tensor, label, held + tensor.gap(label)) for label, held in per_core.items())
-        end = max(tensor.starts) + size
+        end = max(tensor.starts) + _held_bytes(op, tensor)
         if end > limit:
             reserved = machine.scratchpad_bytes_per_core - limit
             yield (

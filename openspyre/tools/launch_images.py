@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openspyre.spec.errors import InvalidArgument
-from openspyre.spec.formats import DataFormats, ElementArrangement, dtype_name
+from openspyre.spec.formats import DataFormats, ElementArrangement, dtype_name, require_supported
 from openspyre.spec.layout import SpyreTensorLayout
 
 _KEY = re.compile(r"(?:(\d{1,4})\.)?(\d{1,4})")
@@ -91,3 +91,16 @@ def tiled(array: NDArray[Any], layout: SpyreTensorLayout | None, dtype: str | No
     buffer.write_memory(bytes(shape.device_bytes))
     _card.copy_in(np.ascontiguousarray(array), name, buffer, shape)
     return buffer.read_memory()
+
+
+def untiled(image: bytes, size: tuple[int, ...], layout: SpyreTensorLayout, dtype: str) -> NDArray[Any]:
+    """The host values that bytes of the card are; bfloat16 and fp8 as their bits."""
+    from openspyre.card import _card, cards
+    from openspyre.card.arrays import place_of
+
+    shape = place_of(size, dtype, layout)
+    buffer = cards.get().allocate(shape.device_bytes)
+    buffer.write_memory(image[: shape.device_bytes])
+    result = np.empty(size, dtype=require_supported(dtype).numpy)
+    _card.copy_out(buffer, shape, result, dtype)
+    return result

@@ -4,8 +4,10 @@ import argparse
 import json
 from collections.abc import Iterable
 
+from openspyre.spec.hardware import HARDWARE, HardwareOp, formats_of_op
 from openspyre.spec.ops import TABLE, Row
 
+_HARDWARE_COLUMNS = ("op", "shape", "unit", "inputs", "constants", "formats")
 _COLUMNS = ("op", "kind", "unit", "artifact", "origin", "dtypes", "aten", "meaning")
 
 
@@ -17,19 +19,53 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "or it is an extension of this project, which dtypes it takes and which torch operators reach it.",
         epilog="example: openspyre ops --json",
     )
+    parser.add_argument(
+        "--hardware", action="store_true", help="the hardware's own ops, by the names a bundle has for them"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.json:
-        print(json.dumps([as_record(row) for row in TABLE.values()], indent=2))
-    elif options.markdown:
-        print("\n".join(markdown(TABLE.values())))
+    header: tuple[str, ...] = _HARDWARE_COLUMNS if options.hardware else _COLUMNS
+    if options.hardware:
+        records = [_hardware_record(op) for op in HARDWARE.values()]
+        cells = [_hardware_cells(op) for op in HARDWARE.values()]
     else:
-        print("\n".join(text(TABLE.values())))
+        records = [as_record(row) for row in TABLE.values()]
+        cells = [_cells(row) for row in TABLE.values()]
+    if options.json:
+        print(json.dumps(records, indent=2))
+    elif options.markdown:
+        print("\n".join(_markdown(header, cells)))
+    else:
+        print("\n".join(_text(header, cells)))
+        print(_count(options.hardware))
     return 0
+
+
+def _count(hardware: bool) -> str:
+    if hardware:
+        return f"{len(HARDWARE)} ops of the hardware; reductions outside the stick have the suffix `nonstick`"
+    documented = sum(row.documented for row in TABLE.values())
+    return f"{len(TABLE)} operations, {documented} of them documented, the others extensions of this project"
+
+
+def _hardware_record(op: HardwareOp) -> dict[str, object]:
+    return {
+        "op": op.name,
+        "shape": op.shape.value,
+        "unit": op.unit,
+        "inputs": op.inputs,
+        "constants": list(op.constants),
+        "formats": [form.name for form in formats_of_op(op)],
+    }
+
+
+def _hardware_cells(op: HardwareOp) -> tuple[str, ...]:
+    formats = ", ".join(form.name for form in formats_of_op(op))
+    return op.name, op.shape.value, op.unit, str(op.inputs), ", ".join(op.constants) or "-", formats
 
 
 def as_record(row: Row) -> dict[str, object]:
@@ -57,16 +93,18 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def markdown(rows: Iterable[Row]) -> Iterable[str]:
-    yield f"| {' | '.join(_COLUMNS)} |"
-    yield "|" + "---|" * len(_COLUMNS)
-    for row in rows:
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in _cells(row)) + " |"
+    return _markdown(_COLUMNS, [_cells(row) for row in rows])
 
 
-def text(rows: Iterable[Row]) -> Iterable[str]:
-    table = [_COLUMNS, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(_COLUMNS) - 1)]
+def _markdown(header: tuple[str, ...], lines: list[tuple[str, ...]]) -> Iterable[str]:
+    yield f"| {' | '.join(header)} |"
+    yield "|" + "---|" * len(header)
+    for line in lines:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+
+
+def _text(header: tuple[str, ...], lines: list[tuple[str, ...]]) -> Iterable[str]:
+    table = [header, *lines]
+    widths = [max(len(line[column]) for line in table) for column in range(len(header) - 1)]
     for line in table:
         yield "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]])
-    documented = sum(line[4] == "documented" for line in table)
-    yield f"{len(table) - 1} operations, {documented} of them documented, the others extensions of this project"

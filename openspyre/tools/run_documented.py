@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from openspyre.program.model import Program
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.documented import ANY_BYTES, read
-from openspyre.tools.launch_images import Key, keyed, load_array, parse_layout, tiled
+from openspyre.tools.launch_images import Key, keyed, load_array, parse_layout, tiled, untiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,12 @@ def run(options: argparse.Namespace) -> int:
             if key.launch == number:
                 layout = parse_layout(layouts[key]) if key in layouts else None
                 given[key.segment] = tiled(load_array(f"--arg {key}", path), layout, None)
-        launch = prepare(bundle, given, read_launch_spec(directory), directory)
-        results = execute(launch)
+        spec = read_launch_spec(directory)
+        results = execute(prepare(bundle, given, spec, directory))
         if options.out:
-            written |= _write(options.out, results, number, len(bundles))
+            folder = options.out / f"launch_{number}" if len(bundles) > 1 else options.out
+            written |= _write(folder, results, number)
+            written |= _write_values(folder, results, spec or ())
     if options.json:
         print(json.dumps(written, indent=2))
     else:
@@ -146,13 +149,24 @@ def execute(launch: Launch) -> list[bytes]:
     return [buffer.read_memory()[: len(image)] for buffer, image in zip(buffers.values(), launch.images, strict=True)]
 
 
-def _write(out: Path, results: list[bytes], launch: int, launches: int) -> dict[str, str]:
-    """`segment_<i>.npy`, in a directory per launch if there are several."""
-    folder = out / f"launch_{launch}" if launches > 1 else out
+def _write(folder: Path, results: list[bytes], launch: int) -> dict[str, str]:
+    """Every segment's bytes as `segment_<i>.npy`."""
     folder.mkdir(parents=True, exist_ok=True)
     written = {}
     for number, image in enumerate(results):
         path = folder / f"segment_{number}.npy"
         np.save(path, np.frombuffer(image, dtype=np.uint8))
         written[f"{launch}.{number}"] = str(path)
+    return written
+
+
+def _write_values(folder: Path, results: list[bytes], spec: tuple[Argument, ...]) -> dict[str, str]:
+    """Host values of what a launch spec calls an output, by its name where that is a plain one."""
+    written = {}
+    for image, argument in zip(results, spec, strict=False):
+        plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", argument.name)
+        if argument.role in ("output", "update") and argument.layout is not None and plain:
+            path = folder / f"{argument.name}.npy"
+            np.save(path, untiled(image, argument.size, argument.layout, argument.dtype))
+            written[argument.name] = str(path)
     return written

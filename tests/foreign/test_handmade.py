@@ -74,6 +74,7 @@ def test_a_launch_spec_says_what_the_arguments_are(kernel, x, tmp_path):
     (kernel / "launch_spec.json").write_text(json.dumps(launch_spec_json(arguments)))
     assert main(["run", str(kernel), "--out", str(tmp_path / "out")]) == 0
     np.testing.assert_allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), oracle(x), rtol=2.0**-8)
 
 
 def test_scratchpads_live_on_from_launch_to_launch(x, tmp_path):
@@ -144,6 +145,11 @@ MISTAKES = {
         "sdsc_3.json",
         lambda top, dsc: dsc["scheduleTree_"][1]["startAddressCoreCorelet_"]["data_"].update({"[2, 0, 0]": "4097"}),
         "the first byte of a stick",
+    ),
+    "a result within an input": (
+        "sdsc_3.json",
+        lambda top, dsc: dsc["scheduleTree_"][1]["startAddressCoreCorelet_"]["data_"].update({f"[{c}, 0, 0]": "4224" for c in range(4)}),
+        "a place of its own",
     ),
     "a core without an address": (
         "sdsc_3.json",
