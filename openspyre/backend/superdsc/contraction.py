@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openspyre.artifact.superdsc import PRESENT
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
-from openspyre.backend.superdsc.nest import Nest, _Part, nest_of
+from openspyre.backend.superdsc.nest import Nest, Part, nest_of
 from openspyre.backend.superdsc.pointwise import step_of
 from openspyre.program.model import Combine, Contraction, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
@@ -40,16 +40,16 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
     ordered = [axis for axis in rows if axis is not m] + ([m] if m is not None else [])
     lanes, k_lanes = out.tensor.elems_per_stick, a.tensor.elems_per_stick
     by_label = {axis.label: axis for axis in instance.axes}
-    parts = [_Part(axis.label, axis.size, 1, axis.split) for axis in ordered]
+    parts = [Part(axis.label, axis.size, 1, axis.split) for axis in ordered]
     if m is None:
-        parts.append(_Part("", 1, 1, 1))
+        parts.append(Part("", 1, 1, 1))
     for label, unit in ((n, lanes), (k, k_lanes)):
         axis = by_label[label]
         if axis.size % (unit * axis.split):
             raise InvalidArgument(
                 f"{instance.op.name}: {label} has {axis.per_core} elements per core, sticks of {unit} must be whole"
             )
-        parts.append(_Part(label, axis.size // unit, unit, axis.split))
+        parts.append(Part(label, axis.size // unit, unit, axis.split))
     nest = Nest(instance, tuple(parts), n, lanes, frozenset((k,)))
     nest_k = Nest(instance, tuple(parts), k, k_lanes, frozenset((k,)))
     contraction = Contraction(k_extent=by_label[k].size, k_lanes=k_lanes, b_row_stride=b.strides[k])

@@ -27,7 +27,7 @@ _BITS = {1: ("int8", "SENINT8"), 2: ("int16", "SENINT16"), 4: ("int32", "IEEE_IN
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """A loop over a dim in steps of `unit` elements."""
 
     label: str
@@ -41,7 +41,7 @@ class Nest:
     """`lane`: the dim whose blocks of `lanes` elements the vector unit takes at once; None: one element at a time."""
 
     instance: Instance
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
     lane: str | None
     lanes: int
     reduced: frozenset[str]
@@ -93,7 +93,7 @@ class Nest:
     def is_vector(self, access: Access) -> bool:
         return self.lane is not None and access.tensor.stick == self.lane and access.moves(self.lane)
 
-    def _stride(self, access: Access, part: _Part) -> int:
+    def _stride(self, access: Access, part: Part) -> int:
         if not access.moves(part.label) or part.label == access.tensor.indexed:
             return 0
         step = access.strides[part.label]
@@ -132,9 +132,9 @@ def nest_of(
         split = next(axis.split for axis in instance.axes if axis.label == lane)
         if instance.size(lane) % (lanes * split) == 0:
             parts = tuple(
-                _Part(axis.label, axis.size // lanes, lanes, axis.split)
+                Part(axis.label, axis.size // lanes, lanes, axis.split)
                 if axis.label == lane
-                else _Part(axis.label, axis.size, 1, axis.split)
+                else Part(axis.label, axis.size, 1, axis.split)
                 for axis in instance.axes
             )
             return Nest(instance, parts, lane, max(lanes, 32), reduced)
@@ -151,7 +151,7 @@ def _fits(access: Access, lane: str) -> bool:
     return tensor.scale(tensor.stick) == ONE_LANE or not access.moves(tensor.stick)
 
 
-def _points(label: str, size: int, split: int, accesses: tuple[Access, ...]) -> list[_Part]:
+def _points(label: str, size: int, split: int, accesses: tuple[Access, ...]) -> list[Part]:
     """A dim cut where sticks end: outer loops count sticks, the innermost their elements."""
     ends = {
         prod(stick.size for stick in access.tensor.sticks if stick.label == label)
@@ -165,9 +165,9 @@ def _points(label: str, size: int, split: int, accesses: tuple[Access, ...]) -> 
     cuts = sorted(ends)
     parts, unit, left = [], 1, size
     for cut in cuts:
-        parts.append(_Part(label, cut // unit, unit, 1))
+        parts.append(Part(label, cut // unit, unit, 1))
         unit, left = cut, size // cut
-    parts.append(_Part(label, left, unit, split))
+    parts.append(Part(label, left, unit, split))
     return parts[::-1]
 
 

@@ -16,7 +16,7 @@ from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Code, Lane, Value, constant, convert, select, trace
 from openspyre.spec.ops.row import Row
 
-CASTS = ("identity", "dl16tofp32", "fp32todl16", "fp8todl16", "qfp8ch", "qfp8wt")
+CASTS = ("identity", "dl16tofp32", "fp32todl16", "fp8todl16", "qfp8ch")
 MASK_VALUE = "samv-maskvalue"
 
 
