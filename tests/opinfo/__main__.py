@@ -22,7 +22,7 @@ from known import known_differences, unexplained  # noqa: E402
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="opinfo", description=__doc__)
-    parser.add_argument("--only", default="", help="entries whose name contains this")
+    parser.add_argument("--only", default="", help="entries whose name contains one of these, with commas between")
     parser.add_argument("--dtypes", default="", help="comma-separated, in place of float16 and float32")
     parser.add_argument("--samples", type=float, default=float("inf"), help="at most so many of an entry and dtype")
     parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry, one at least")
@@ -48,7 +48,7 @@ def jobs_of(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     jobs = [
         {"entry": entry.name, "dtype": str(dtype).removeprefix("torch.")} | how
         for entry in entries().values()
-        if chosen.only in entry.name
+        if any(name in entry.name for name in chosen.only.split(","))
         for dtype in ([d for d in wanted if entry.supports(d)] if wanted else entry.dtypes())
     ]
     return jobs[len(jobs) * (part - 1) // parts : len(jobs) * part // parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "sparse", "torch", "judge", "open")
+_WORST = re.compile(r"at most (\S+) roundings of the largest$")
 
 
 @dataclass(frozen=True)
 class Known:
-    """Samples of an entry that differ in a known way: the message they differ with must match."""
+    """Samples of an entry that differ in a known way: the message they differ with must match, and `most`, which rows of
+    class "judge" must have, is the greatest distance that is explained, in roundings of the largest element."""
 
     entry: str
     kind: str
@@ -22,6 +25,11 @@ class Known:
     message: str = ""
     dtype: str = "*"
     mode: str = "*"
+    most: float = math.inf
+
+    def explains(self, difference: str) -> bool:
+        worst = _WORST.search(difference)
+        return bool(re.search(self.message, difference)) and (float(worst[1]) if worst else math.inf) <= self.most
 
     def covers(self, entry: str, dtype: str, mode: str) -> bool:
         return fnmatch(entry, self.entry) and fnmatch(dtype, self.dtype) and fnmatch(mode, self.mode)
@@ -33,6 +41,8 @@ def known_differences() -> list[Known]:
     for known in found:
         if known.kind not in CLASSES:
             raise ValueError(f"{known.entry}: {known.kind!r} is no class of difference, {CLASSES} are")
+        if known.kind == "judge" and known.most == math.inf:
+            raise ValueError(f"{known.entry}: the distance that is explained has no bound, give it by `most`")
     return found
 
 
@@ -41,7 +51,7 @@ def unexplained(report: dict[str, Any], mode: str, known: list[Known]) -> tuple[
     mine = [one for one in known if one.covers(report["entry"], report["dtype"], mode)]
     rest, used = [], []
     for difference in report["differences"]:
-        reasons = [one for one in mine if re.search(one.message, difference[2])]
+        reasons = [one for one in mine if one.explains(difference[2])]
         used += reasons
         if not reasons:
             rest.append(difference)

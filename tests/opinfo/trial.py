@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -39,11 +39,13 @@ def difference(sample: Sample, dtype: torch.dtype, compiled: bool) -> str | None
         return f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}"
     if len(got) != len(right):
         return f"{len(got)} tensors returned, not {len(right)}"
-    fell_back = bool(torch.spyre.fallback_stats())
-    return _compare(got, right, moved, _described(run, tensors), fell_back, drawn(run, tensors, right))
+    fallen = torch.spyre.fallback_stats()
+    return _compare(got, right, moved, _described(run, tensors), fallen, drawn(run, tensors, right))
 
 
-def _compare(got: Any, right: Any, moved: Any, described: Any, fell_back: bool, drawn: list[bool]) -> str | None:
+def _compare(
+    got: Any, right: Any, moved: Any, described: Any, fallen: Collection[str], drawn: list[bool]
+) -> str | None:
     for number, (mine, wanted) in enumerate(zip(got, right, strict=True)):
         if (mine is None) != (wanted is None):
             return f"result {number} is {'absent' if mine is None else 'present'}"
@@ -57,7 +59,7 @@ def _compare(got: Any, right: Any, moved: Any, described: Any, fell_back: bool, 
                 return f"result {number} has shape {tuple(mine.shape)}, not {tuple(wanted.shape)}"
             continue
         own = described[number] if described else None
-        wrong = complaint(mine, dtype, wanted, [run[number] for run in moved], own, fell_back)
+        wrong = complaint(mine, dtype, wanted, [run[number] for run in moved], own, fallen)
         if wrong:
             return f"result {number} {wrong}"
     return None
