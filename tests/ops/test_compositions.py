@@ -92,6 +92,20 @@ def test_the_gradient_of_logsigmoid():
     torch.testing.assert_close(*reversed(grads), rtol=2**-20, atol=2**-20)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "function", [torch.nn.functional.logsigmoid, torch.nn.functional.glu], ids=["logsigmoid", "glu"]
+)
+def test_a_gradient_that_is_nearly_nothing_keeps_its_digits(function, compiled):
+    """Relative to each element: 1 - sigmoid(x) would have lost them where sigmoid(x) is near 1."""
+    host = torch.cat([torch.full((70,), 3.0), torch.linspace(-14, 14, 70)])
+    x, exact = host.to("spyre").requires_grad_(), host.double().requires_grad_()
+    (torch.compile(function) if compiled else function)(x).sum().backward()
+    function(exact).sum().backward()
+    torch.testing.assert_close(x.grad.cpu().double(), exact.grad, rtol=2**-19, atol=0)
+
+
 # --- x[mask] = number ------------------------------------------------------------------------------------------------
 
 

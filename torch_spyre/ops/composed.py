@@ -43,7 +43,6 @@ _OF_TORCH = (
     "binary_cross_entropy",
     "binary_cross_entropy_backward",
     "glu",
-    "glu_backward",
     "huber_loss",
     "huber_loss_backward",
     "isneginf",

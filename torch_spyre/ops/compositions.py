@@ -105,6 +105,13 @@ def _log_sigmoid_gradient(gradient: torch.Tensor, x: torch.Tensor, _: torch.Tens
     return gradient * torch.sigmoid(-x)
 
 
+def _glu_gradient(gradient: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Tensor:
+    """1 - sigmoid(x) is sigmoid(-x), which keeps its digits where sigmoid(x) is near 1."""
+    values, gates = accumulating(x).chunk(2, dim)
+    through = gradient * torch.sigmoid(gates)
+    return torch.cat([through, through * values * torch.sigmoid(-gates)], dim).to(x.dtype)
+
+
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "sort.values_stable": _with_outs(torch.ops.aten.sort.stable, "values", "indices"),
     "topk.values": _with_outs(torch.ops.aten.topk.default, "values", "indices"),
@@ -122,4 +129,5 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "round.decimals_out": _with_out(_round_decimals),
     "log_sigmoid_forward": _log_sigmoid,
     "log_sigmoid_backward": _log_sigmoid_gradient,
+    "glu_backward": _glu_gradient,
 }
