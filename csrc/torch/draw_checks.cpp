@@ -19,7 +19,7 @@ void normal(const torch::jit::Stack& stack, size_t first) {
   TORCH_CHECK(deviation >= 0.0, "normal expects std >= 0.0, but found std ", deviation);
 }
 void uniform(const torch::jit::Stack& stack, size_t first) {
-  const c10::ScalarType type = stack[first].toTensor().scalar_type();
+  const c10::ScalarType type = c10::toRealValueType(stack[first].toTensor().scalar_type());  // of complex, both parts
   const double from = real(stack, first + 1), to = real(stack, first + 2);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, type, "check_uniform_bounds", [&] {
     const auto low = static_cast<double>(std::numeric_limits<scalar_t>::lowest());

@@ -276,3 +276,34 @@ def test_no_composition_leaves_float64(name):
     for got, want in ((results[1], results[0]), (card.grad, host.grad)):
         assert got.dtype == torch.float64
         torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=2**-40, atol=2**-40)
+
+
+_DRAWN = {
+    "rand": (lambda x: torch.rand(x.shape, dtype=x.dtype, device=x.device), 0, 1),
+    "rand_like": (torch.rand_like, 0, 1),
+    "uniform_": (lambda x: x.uniform_(-100, 100), -100, 100),
+    "uniform": (lambda x: torch.ops.aten.uniform(x, 2, 5), 2, 5),
+    "normal_": (lambda x: x.normal_(3, 0.1), 2, 4),
+    "randn": (lambda x: torch.randn(x.shape, dtype=x.dtype, device=x.device), -8, 8),
+}
+
+
+@pytest.mark.parametrize("dtype", COMPUTED, ids=str)
+@pytest.mark.parametrize("name", _DRAWN)
+def test_numbers_are_drawn_in_every_part(name, dtype):
+    draw, low, high = _DRAWN[name]
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(draw(torch.zeros(40, 5, dtype=dtype).to("spyre")))
+        assert drawn[-1].dtype == dtype and drawn[-1].device.type == "spyre"
+    first, again, other = (x.cpu() for x in drawn)
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    for part in torch.view_as_real(first).unbind(-1) if dtype.is_complex else (first,):
+        assert part.min() >= low and part.max() < high and part.unique().numel() > 190
+
+
+@pytest.mark.parametrize("dtype", COMPUTED, ids=str)
+def test_ends_that_make_no_range_are_told(dtype):
+    with pytest.raises(RuntimeError, match=r"uniform_ expects to return a \[from, to\) range"):
+        torch.zeros(4, dtype=dtype).to("spyre").uniform_(2, 1)
