@@ -158,8 +158,17 @@ class _Reader:
                 self.problems.add(
                     f"{entry.path}.layoutDimOrder_", list(order), f"dims of N_: {', '.join(sorted(labels))}"
                 )
-            if len(set(order)) != len(order) or len(sizes) != len(sticks) or not sticks:
-                self.problems.add(f"{entry.path}.stickDimOrder_", list(sticks), "dims, each with its stickSize_")
+            if (
+                len(set(order)) != len(order)
+                or len(sizes) != len(sticks)
+                or not sticks
+                or not set(sticks) <= set(order)
+            ):
+                self.problems.add(
+                    f"{entry.path}.stickDimOrder_",
+                    list(sticks),
+                    "dims of its layoutDimOrder_, each with its stickSize_",
+                )
                 continue
             found[role] = (order, tuple(Stick(label, size) for label, size in zip(sticks, sizes, strict=True)))
         return found
