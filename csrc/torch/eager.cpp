@@ -151,7 +151,7 @@ void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call
       continue;
     }
     const c10::IValue& given = stack[stack.size() - arguments + scalar.argument];
-    scalars.push_back(encode(given.isTensor() ? given.toTensor().item() : given.toScalar(), scalar.encoding));
+    scalars.push_back(encode(given.isTensor() ? given.toTensor().item() : given.toScalar(), scalar));
   }
   launch(op.name.c_str(), std::move(loaded), call.tensors, results, scalars, call.device);
 }

@@ -110,7 +110,7 @@ c10::SmallVector<uint32_t, 16> scalars_of(const CallPlan& plan, std::span<const 
                       "a compiled graph reads number " + std::to_string(scalar.argument) +
                           " of its launch, which has " + std::to_string(numbers.size()));
     }
-    words.push_back(encode(numbers[scalar.argument], scalar.encoding));
+    words.push_back(encode(numbers[scalar.argument], scalar));
   }
   return words;
 }

@@ -1,7 +1,5 @@
 #include "launch.h"
 
-#include <bit>
-#include <cmath>
 #include <memory>
 
 namespace torch_spyre {
@@ -65,38 +63,6 @@ void make_results(const CallPlan& plan, GivenTensors given, c10::DeviceIndex dev
                           ? *given[result.argument]
                           : new_tensor(result.size, result.stride, result.dtype, result.shape, device));
   }
-}
-
-// N8: a number from the host that the card cannot hold is an error, as in torch; so are infinities and NaN.
-template <typename Number>
-int32_t whole_of(Number number) {
-  constexpr Number below = Number{-2147483648} - 1, above = Number{2147483647} + 1;
-  if (!(number > below && number < above)) {
-    openspyre::fail(openspyre::Fault::ValueOutOfRange, "the number " + std::to_string(number) +
-                                                           " does not fit the card's int32 (-2147483648 to " +
-                                                           "2147483647); move the tensor with .cpu() to use it");
-  }
-  return static_cast<int32_t>(number);
-}
-
-uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding) {
-  switch (encoding) {
-    case ScalarPlan::Encoding::Float:
-      return std::bit_cast<uint32_t>(
-          static_cast<float>(number.toDouble()));  // beyond float32: infinity, as torch has it
-    case ScalarPlan::Encoding::Sen169:             // on the format's grid
-      return std::bit_cast<uint32_t>(
-          openspyre::sen169_to_float(openspyre::sen169_from_float(static_cast<float>(number.toDouble()))));
-    case ScalarPlan::Encoding::IntBelow:
-      return static_cast<uint32_t>(number.isFloatingPoint() ? whole_of(std::trunc(number.toDouble()) - 1)
-                                                            : whole_of(number.toLong() - 1));
-    case ScalarPlan::Encoding::Int:
-      return static_cast<uint32_t>(number.isFloatingPoint() ? whole_of(number.toDouble())
-                                                            : whole_of(ends_of_int32(number.toLong())));
-    default:  // drawn: see LaunchDraws
-      break;
-  }
-  return 0;
 }
 
 void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Results& results,

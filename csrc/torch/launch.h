@@ -19,7 +19,7 @@ int64_t offset_class(const openspyre::BufferShape& shape, const at::Tensor& tens
 void make_results(const CallPlan& plan, GivenTensors given, c10::DeviceIndex device, Results& results);
 
 // A number as the word a program takes it for.
-uint32_t encode(const c10::Scalar& number, ScalarPlan::Encoding encoding);
+uint32_t encode(const c10::Scalar& number, const ScalarPlan& plan);
 
 // `scalars` are encoded words. Results are marked as written by this launch.
 void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Results& results,

@@ -25,9 +25,25 @@ struct ResultPlan {
 
 // Where a launch scalar comes from.
 struct ScalarPlan {
-  enum class Encoding : uint8_t { Float, Sen169, Int, IntBelow, SeedLow, SeedHigh, OffsetLow, OffsetHigh };
+  enum class Encoding : uint8_t {
+    Float,
+    Sen169,
+    IntBelow,
+    Int8,
+    UInt8,
+    Int16,
+    Int32,
+    Int64,
+    SeedLow,
+    SeedHigh,
+    OffsetLow,
+    OffsetHigh
+  };
+  // Of integers: cut to the dtype's bits, refused beyond its range, with int64's ends for the card's, or never 0.
+  enum class Rule : uint8_t { Cut, Checked, Ends, Divisor };
   int argument = 0;  // position in the operator's arguments, among the numbers of a graph's launch, or among the draws
   Encoding encoding = Encoding::Float;
+  Rule rule = Rule::Cut;
 
   bool is_drawn() const { return encoding >= Encoding::SeedLow; }
 };

@@ -55,13 +55,18 @@ ResultPlan result_plan(const py::handle& model) {
   return result;
 }
 
-ScalarPlan::Encoding encoding_named(const std::string& name) {
-  constexpr const char* names[] = {"float",    "sen169",    "int",        "int_below",
-                                   "seed_low", "seed_high", "offset_low", "offset_high"};
-  const auto found = std::find(std::begin(names), std::end(names), name);
-  if (found == std::end(names))
-    openspyre::fail(openspyre::Fault::InvalidArgument, "no launch writes a number as '" + name + "'");
-  return static_cast<ScalarPlan::Encoding>(found - std::begin(names));
+// "int8_checked": a rule may follow an integer's encoding.
+ScalarPlan scalar_plan(int argument, const std::string& name) {
+  constexpr const char* names[] = {"float", "sen169", "int_below", "int8",      "uint8",      "int16",
+                                   "int32", "int64",  "seed_low",  "seed_high", "offset_low", "offset_high"};
+  constexpr const char* rules[] = {"", "_checked", "_ends", "_divisor"};
+  for (size_t e = 0; e < std::size(names); ++e) {
+    for (size_t r = 0; r < std::size(rules); ++r) {
+      if (name == std::string(names[e]) + rules[r])
+        return {argument, static_cast<ScalarPlan::Encoding>(e), static_cast<ScalarPlan::Rule>(r)};
+    }
+  }
+  openspyre::fail(openspyre::Fault::InvalidArgument, "no launch writes a number as '" + name + "'");
 }
 
 CallPlan call_plan(const py::handle& model) {
@@ -75,7 +80,7 @@ CallPlan call_plan(const py::handle& model) {
   plan.compiled_offsets = py::cast<std::vector<int64_t>>(model.attr("offsets"));
   for (const py::handle scalar : model.attr("scalars")) {
     const auto [argument, encoding] = py::cast<std::pair<int, std::string>>(scalar);
-    plan.scalars.push_back({argument, encoding_named(encoding)});
+    plan.scalars.push_back(scalar_plan(argument, encoding));
   }
   for (const py::handle result : model.attr("results")) plan.results.push_back(result_plan(result));
   plan.resize = py::cast<std::vector<int>>(model.attr("resize"));

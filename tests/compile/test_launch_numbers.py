@@ -143,7 +143,7 @@ def test_a_number_found_on_the_card(function, no_compiler):
 
 def test_an_integer_beyond_the_cards_range_is_refused():
     compiled = torch.compile(lambda x, n: x + n)
-    x = torch.arange(4, dtype=torch.int32).to("spyre")
+    x = torch.arange(4).to("spyre")
     assert compiled(x, torch.tensor(2)).cpu().tolist() == [2, 3, 4, 5]
     with pytest.raises(OverflowError, match="the number 1099511627776 does not fit the card's int32"):
         compiled(x, torch.tensor(2**40))

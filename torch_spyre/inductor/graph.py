@@ -58,6 +58,7 @@ class Number:
 
     place: int
     dtype: str
+    encoding: str = ""  # how a launch writes it, once a lowering has said so
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.inductor.watching import Watch, debugging, tell
-from torch_spyre.ops.calls import encoding_of
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, note_refusal, planned_machine
 
@@ -184,7 +183,6 @@ def compile_graph(
         name: -1 - place for place, name in enumerate(made)
     }
     accesses = accesses_of(program)
-    brought = program.scalars[len(expanded.constants) :]
     return Specialised(
         program=compiled,
         symbols=tuple(places[name] for name in (compiled.symbols if compiled is not None else ())),
@@ -194,7 +192,7 @@ def compile_graph(
         ),
         results=(*results, *updated),
         constants=tuple(_word(value, s.dtype) for value, s in zip(expanded.constants, program.scalars)),  # noqa: B905
-        numbers=tuple(_source(number, s.dtype) for number, s in zip(expanded.numbers, brought, strict=True)),
+        numbers=tuple(_source(number) for number in expanded.numbers),
         draws=expanded.draws,
         fixed=tuple(
             place
@@ -205,9 +203,9 @@ def compile_graph(
     )
 
 
-def _source(number: Number | DrawnWord, dtype: str) -> tuple[int, str]:
+def _source(number: Number | DrawnWord) -> tuple[int, str]:
     """Where the launch finds a scalar, and how it writes it."""
-    return (number.draw, number.word) if isinstance(number, DrawnWord) else (number.place, encoding_of(dtype))
+    return (number.draw, number.word) if isinstance(number, DrawnWord) else (number.place, number.encoding)
 
 
 def _wishes(

@@ -20,6 +20,7 @@ from torch_spyre.inductor.graph import DrawnWord, Number
 from torch_spyre.inductor.stand_in import NotImportable, NumberInPlace, StandIn
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
+from torch_spyre.ops.numbers import integer_of
 from torch_spyre.ops.plans import CallPlan
 
 Supplied = float | Number | DrawnWord  # what a launch scalar is
@@ -171,8 +172,18 @@ def _number(operand: Scalar, value: Any, encoding: str) -> float | Number:
     if isinstance(value, NumberInPlace):
         if encoding == "int_below" or (operand.dtype == "int32" and value.dtype.is_floating_point):
             raise NotImportable("a number that only the launch knows, and that would be cut to an integer")
-        return Number(value.place, dtype_name(value.dtype))
-    return float(value) if operand.dtype != "int32" else int(value) - (encoding == "int_below")
+        return Number(value.place, dtype_name(value.dtype), encoding)
+    if operand.dtype != "int32":
+        return float(value)
+    below = encoding == "int_below"
+    held = integer_of(int(value) - 1 if below else _plain(value), "int64" if below else encoding)
+    if held is None:
+        raise NotImportable(f"the number {value}, which the launch refuses")
+    return held
+
+
+def _plain(value: Any) -> float | int:
+    return value.item() if isinstance(value, torch.Tensor) else value  # type: ignore[no-any-return]
 
 
 def _any_number(dtype: torch.dtype) -> float | int:

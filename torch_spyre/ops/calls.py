@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,7 +67,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def encoding_of(dtype: str) -> str:
     """How the launch writes a number for an operand of this dtype (ScalarPlan in csrc/torch/plans.h)."""
-    return {"int32": "int", "float32": "float"}.get(dtype, "sen169")
+    return {"int32": "int64_ends", "float32": "float"}.get(dtype, "sen169")
 
 
 class Call:
@@ -248,6 +249,8 @@ def _flattened(values: Iterable[Any]) -> Iterator[Any]:
 def _meta(value: Any) -> Any:
     if isinstance(value, list):
         return [_meta(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return 1.0  # torch's description of masked_fill makes an integer of it
     # torch's numbers in disguise are float64 and int64: they promote by rules of their own.
     if isinstance(value, torch.Tensor) and value.dim() == 0 and value.dtype not in (torch.float64, torch.int64):
         return torch.empty((), dtype=value.dtype, device="meta")

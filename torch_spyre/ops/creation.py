@@ -11,6 +11,7 @@ from openspyre.compiler.ir import Dim, Iota, Op, Operand
 from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, on_card
+from torch_spyre.ops.numbers import integer_encoding
 from torch_spyre.ops.plans import CallPlan
 
 Operands = Callable[[Call, ProgramBuilder], list[Operand] | None]
@@ -44,12 +45,19 @@ def scalar_dtype(dtype: torch.dtype) -> str:
     return "float32" if dtype.is_floating_point or dtype is torch.bool else "int32"
 
 
+def held_as(dtype: torch.dtype, *, checked: bool = True, ends: bool = True) -> tuple[str, str | None]:
+    """The same, and how a launch writes a number that becomes an element, or is multiplied with elements (without `ends`)."""
+    handed = scalar_dtype(dtype)
+    return handed, integer_encoding(dtype, checked=checked, ends=ends) if handed == "int32" else None
+
+
 def _fill(call: Call, builder: ProgramBuilder) -> list[Operand] | None:
     value: Any = call.given["value"]
     if on_card(value):
         return [builder.read(value, (0,) * call.outcome.dim())] if value.dim() == 0 else None
     place = next(i for i, argument in enumerate(call.binding.arguments) if argument.name == "value")
-    return [builder.scalar(place, scalar_dtype(call.outcome.dtype))]
+    checked = call.binding.arguments[place].is_scalar
+    return [builder.scalar(place, *held_as(call.outcome.dtype, checked=checked))]
 
 
 def _zero(call: Call, builder: ProgramBuilder) -> list[Operand]:
@@ -58,9 +66,9 @@ def _zero(call: Call, builder: ProgramBuilder) -> list[Operand]:
 
 def _arange(call: Call, builder: ProgramBuilder) -> list[Operand]:
     """As torch computes it: in fp32 for every float type, in integers otherwise."""
-    dtype = "float32" if call.outcome.dtype.is_floating_point else "int32"
+    kind = ("float32", "float") if call.outcome.dtype.is_floating_point else ("int32", "int64")
     places = {argument.name: place for place, argument in enumerate(call.binding.arguments)}
-    return [Iota(0, (1,)), builder.scalar(places["start"], dtype), builder.scalar(places["step"], dtype)]
+    return [Iota(0, (1,)), builder.scalar(places["start"], *kind), builder.scalar(places["step"], *kind)]
 
 
 def _linspace(call: Call, builder: ProgramBuilder) -> list[Operand] | None:

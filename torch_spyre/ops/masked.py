@@ -8,7 +8,7 @@ import torch
 
 from openspyre.compiler.ir import Dim, Op, Operand
 from torch_spyre.ops.calls import Call, ProgramBuilder, on_card
-from torch_spyre.ops.creation import scalar_dtype
+from torch_spyre.ops.creation import held_as
 from torch_spyre.ops.plans import CallPlan
 
 
@@ -51,4 +51,4 @@ def _value(call: Call, builder: ProgramBuilder, values: torch.Tensor) -> Operand
     if on_card(values):
         return builder.read(values, (0,) * x.dim())
     place = next(i for i, argument in enumerate(call.binding.arguments) if argument.name == "values")
-    return builder.scalar(place, scalar_dtype(x.dtype))
+    return builder.scalar(place, *held_as(x.dtype))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
 
-from openspyre.compiler.ir import Dim, Op, Operand
+from openspyre.compiler.ir import Dim, Op, Operand, Scalar
 from openspyre.spec.layout import MAX_RANK
 from openspyre.spec.ops import Row
 from torch_spyre.ops.calls import Argument, Binding, Call, ProgramBuilder, on_card
+from torch_spyre.ops.numbers import integer_encoding
 from torch_spyre.ops.plans import CallPlan
 
 
@@ -62,7 +64,7 @@ def compile_call(call: Call) -> CallPlan | None:
         if on_card(value):
             inputs.append(builder.read(value, value.expand(outcome.shape).stride()))
         else:
-            inputs.append(builder.scalar(place, _scalar_dtype(value, compute, call.outcome.dtype)))
+            inputs.append(_number(builder, row, place, places, compute))
     dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
     builder.add(Op(row.name, row.name, dims, tuple(inputs), (builder.result(),)))
     return builder.plan()
@@ -79,7 +81,10 @@ def _dtypes_fit(row: Row, call: Call) -> bool:
 
 def _one(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
-        return 1 if type(value) is int and value == 0 else value  # the dtype is asked for: nothing is divided by zero
+        if type(value) not in (int, float):
+            return value
+        # The dtype is asked for: nothing is divided by zero, and what a dtype cannot hold is the launch's to say.
+        return 1 if type(value) is int and value == 0 else min(max(type(value)(-100), value), type(value)(100))
     real = value.dtype.is_floating_point  # not every op of the CPU takes 16 bits
     return torch.ones((1,) * min(value.dim(), 1), dtype=torch.float32 if real else value.dtype)
 
@@ -101,6 +106,34 @@ def _is_narrowed(call: Call, compute: torch.dtype) -> bool:
         return False
     points = [value.dtype for value in call.values if on_card(value) and value.dim() == 0]
     return any(torch.promote_types(dtype, compute) is not compute for dtype in points if not dtype.is_floating_point)
+
+
+def _number(builder: ProgramBuilder, row: Row, place: int, places: list[int], compute: torch.dtype) -> Scalar:
+    call, argument = builder.call, builder.call.binding.arguments[place]
+    dtype = _scalar_dtype(call.values[place], compute, call.outcome.dtype)
+    if dtype != "int32":
+        return builder.scalar(place, dtype)
+    kind = "Scalar" if argument.is_scalar else "Tensor"
+    checked = argument.name in row.scalars or f"{kind} {argument.name}" in row.checked
+    divisor = row.divides and places.index(place) == 1
+    encoding = integer_encoding(_meeting_dtype(call), checked=checked, ends=row.orders, divisor=divisor)
+    return builder.scalar(place, dtype, encoding)
+
+
+def _meeting_dtype(call: Call) -> torch.dtype:
+    """Of the integers that a number meets, whatever out= holds: of tensors with dims; of points only where those are truth values."""
+    pairs = zip(call.binding.arguments, call.values, strict=True)
+    met = [v for a, v in pairs if isinstance(v, torch.Tensor) and not (a.written and a.keyword)]
+    kind = reduce(torch.promote_types, (value.dtype for value in met if value.dim() > 0), torch.bool)
+    if kind is not torch.bool:
+        return kind
+    points = [value.dtype for value in met if value.dim() == 0 and not _is_python_number(value)]
+    return reduce(torch.promote_types, points, torch.bool)
+
+
+def _is_python_number(value: torch.Tensor) -> bool:
+    """torch marks numbers in disguise, and shows it only in what they promote to."""
+    return value.dtype is torch.int64 and torch.result_type(value, torch.empty((), dtype=torch.int8)) is torch.int8
 
 
 def _scalar_dtype(value: Any, compute: torch.dtype, result: torch.dtype) -> str:

@@ -16,7 +16,7 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
 from torch_spyre.ops import masked
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
-from torch_spyre.ops.creation import scalar_dtype
+from torch_spyre.ops.creation import held_as
 from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, indexed_space, usable, wrapped
 from torch_spyre.ops.movement import flattened, move
 from torch_spyre.ops.plans import CallPlan
@@ -121,7 +121,7 @@ def _index_rows(call: Call, builder: ProgramBuilder, adds: bool) -> Scatter | No
 def _scaled(call: Call, builder: ProgramBuilder, values: Access, size: tuple[int, ...]) -> Access:
     """alpha * values, rounded to their own format before they are added."""
     place = next(i for i, argument in enumerate(call.binding.arguments) if argument.name == "alpha")
-    scalar = builder.scalar(place, scalar_dtype(call.given["self"].dtype))
+    scalar = builder.scalar(place, *held_as(call.given["self"].dtype, ends=False))
     scaled = Access(builder.temp("scaled", values.dtype, size, row_major(size)), 0, row_major(size), values.dtype)
     dims = tuple(Dim(f"d{d}", extent) for d, extent in enumerate(size))
     builder.add(Op("scaled", "mul", dims, (values, scalar), (scaled,)))
@@ -168,7 +168,7 @@ def _filled(call: Call, builder: ProgramBuilder, size: tuple[int, ...]) -> Acces
     dtype = dtype_name(x.dtype)
     filled = Access(builder.temp("filled", dtype, size, row_major(size)), 0, row_major(size), dtype)
     dims = tuple(Dim(f"d{d}", extent) for d, extent in enumerate(size))
-    builder.add(Op("filled", "fill", dims, (builder.scalar(place, scalar_dtype(x.dtype)),), (filled,)))
+    builder.add(Op("filled", "fill", dims, (builder.scalar(place, *held_as(x.dtype)),), (filled,)))
     return filled
 
 

@@ -172,6 +172,8 @@ def _integer_only(whole: object, real: str) -> object:
     return lambda x: call(real, x) if x.lane is Lane.FLOAT else x
 
 
+_BOUND = {"checked": ("Scalar min", "Scalar max"), "orders": True}
+
 ARITHMETIC = (
     pointwise("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
     pointwise("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
@@ -192,29 +194,29 @@ ARITHMETIC = (
     pointwise("neg", "-x", lambda x: -x, documented=True),
     pointwise("abs", "|x|", lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x)), documented=True),
     pointwise("sign", "-1, 0 or 1", _sign, aten=("sign", "sgn")),
-    pointwise("minimum", "the smaller, NaN if either is", minimum, operands=2, documented=True),
-    pointwise("maximum", "the larger, NaN if either is", maximum, operands=2, documented=True),
+    pointwise("minimum", "the smaller, NaN if either is", minimum, operands=2, documented=True, orders=True),
+    pointwise("maximum", "the larger, NaN if either is", maximum, operands=2, documented=True, orders=True),
     pointwise("clamp_min", "at least a bound", maximum, operands=2, artifact="maximum", documented=True, aten=("clamp_min", "clamp"),
-              inductor=(), fixed=(("max", None),)),
+              inductor=(), fixed=(("max", None),), **_BOUND),
     pointwise("clamp_max", "at most a bound", minimum, operands=2, artifact="minimum", documented=True, aten=("clamp_max", "clamp"),
-              inductor=(), fixed=(("min", None),)),
-    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True),
-    pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2),
-    pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2),
+              inductor=(), fixed=(("min", None),), **_BOUND),
+    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True, **_BOUND),
+    pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2, orders=True),
+    pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2, orders=True),
     pointwise("copysign", "|a| with b's sign", _copysign, operands=2, promotion=Promotion.INT_TO_FLOAT),
     pointwise("heaviside", "0 below 0, 1 above, b at 0", lambda a, b: select(a.equals(0), b, select(a > 0, 1, 0)), operands=2),
-    pointwise("remainder", "the rest of a division, with the divisor's sign", _remainder, operands=2, samples=NONZERO),
+    pointwise("remainder", "the rest of a division, with the divisor's sign", _remainder, operands=2, divides=True, samples=NONZERO),
     pointwise("fmod", "the rest of a division, with the dividend's sign",
-         lambda a, b: a._both(b, "fmod", "tmod_i"), operands=2, samples=NONZERO),
-    pointwise("floor_divide", "the whole quotient, rounded down", _floor_divide, operands=2, samples=NONZERO, inductor=("floordiv",)),
-    pointwise("div_floor", "a / b, rounded down", _floor_divide, operands=2, samples=NONZERO, aten=("div",), inductor=(),
+         lambda a, b: a._both(b, "fmod", "tmod_i"), operands=2, divides=True, samples=NONZERO),
+    pointwise("floor_divide", "the whole quotient, rounded down", _floor_divide, operands=2, divides=True, samples=NONZERO, inductor=("floordiv",)),
+    pointwise("div_floor", "a / b, rounded down", _floor_divide, operands=2, divides=True, samples=NONZERO, aten=("div",), inductor=(),
          fixed=(("rounding_mode", "floor"),)),
-    pointwise("div_trunc", "a / b, rounded towards zero", _trunc_divide, operands=2, samples=NONZERO, aten=("div",),
+    pointwise("div_trunc", "a / b, rounded towards zero", _trunc_divide, operands=2, divides=True, samples=NONZERO, aten=("div",),
          inductor=("truncdiv",), fixed=(("rounding_mode", "trunc"),)),
     pointwise("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=("pow.Tensor_Scalar",),
               fixed=(("exponent", 2),)),
     pointwise("pow", "a to the power of b", _pow, operands=2, aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"),
-         sign_matters=("exponent",), samples=POSITIVE, ulps=2),
+         sign_matters=("exponent",), checked=("Scalar exponent",), samples=POSITIVE, ulps=2),
 )  # fmt: skip
 
 ROUNDING = tuple(
@@ -253,7 +255,16 @@ FUNCTIONS = (
 )  # fmt: skip
 
 COMPARISONS = tuple(
-    pointwise(name, f"a {sign} b", body, operands=2, artifact=artifact, documented=True, promotion=Promotion.COMPARE)
+    pointwise(
+        name,
+        f"a {sign} b",
+        body,
+        operands=2,
+        artifact=artifact,
+        documented=True,
+        promotion=Promotion.COMPARE,
+        orders=True,
+    )
     for name, sign, artifact, body in (
         ("eq", "==", "equal", lambda a, b: a.equals(b)),
         ("ne", "!=", "notequal", lambda a, b: a.differs(b)),
@@ -281,9 +292,9 @@ LOGIC = (
     pointwise("bitwise_right_shift", "bits moved down", _shift("shr", "sign"), operands=2, floats=False,
               aten=("bitwise_right_shift", "__rshift__")),
     pointwise("masked_fill", "c where b holds, else a", lambda a, b, c: select(b, c, a), operands=3, artifact="where3",
-              documented=True, inductor=()),
+              documented=True, inductor=(), checked=("Scalar value", "Tensor value"), orders=True),
     pointwise("where", "b where a holds, else c", lambda a, b, c: select(a, b, c), operands=3, artifact="where3", documented=True,
-         aten=("where.self",)),
+         aten=("where.self",), orders=True),
 )  # fmt: skip
 
 POINTWISE: tuple[Row, ...] = (*ARITHMETIC, *ROUNDING, *FUNCTIONS, *ACTIVATIONS, *GRADIENTS, *COMPARISONS, *LOGIC)

@@ -85,6 +85,11 @@ class Row:
     operands: int = 1
     scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
     constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_
+    checked: tuple[
+        str, ...
+    ] = ()  # "Scalar min": aten numbers that torch refuses where the dtype does not hold them, as all `scalars`
+    orders: bool = False  # compares, bounds or copies integers: int64's two ends may stand for the card's
+    divides: bool = False  # the second operand is a divisor: of integers no 0
     sign_matters: tuple[str, ...] = ()  # aten numbers whose negative values are another case
     fixed: tuple[tuple[str, object], ...] = ()  # aten arguments that must have this value for the row to apply
     promotion: Promotion = Promotion.DEFAULT
