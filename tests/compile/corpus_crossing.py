@@ -113,6 +113,10 @@ MOVED = {
     "a_part_cast_on_its_way": (lambda x: x[1:, 3:7].to("spyre", torch.float16).exp(), on_host(single(4, 33))),
     "a_part_of_integers": (lambda x: x[:, 1:5].to("spyre") + 1, on_host(int64(4, 33))),
     "there_and_back": (lambda x: (x[:, :9].to("spyre") * 2).t()[:, 1:].cpu() + 1, on_host(single(4, 33))),
+    "turned_and_cast_on_its_way_back": (
+        lambda x: x.to("spyre").t()[:, 1:].to("cpu", torch.float32) * 2,
+        on_host(half(4, 33)),
+    ),
     "no_elements": (lambda x: x[:, :0].to("spyre") + 1, on_host(half(4, 33))),
     "one_element": (lambda x: x[1, 2].to("spyre") + 1, on_host(half(4, 33))),
 }
