@@ -22,7 +22,7 @@ from torch_spyre.ops import (
     sampling,
     scaled_product,
 )
-from torch_spyre.torch_seams import resolve
+from torch_spyre.torch_seams import hide_from_dynamo, resolve
 
 Composition = Callable[..., Any]
 
@@ -85,8 +85,18 @@ def register() -> None:
     """Give the dispatcher these kernels: once, when the device is first used."""
     library = torch.library.Library("aten", "IMPL")
     for overload, function in table().items():
-        library.impl(overload.name().removeprefix("aten::"), function, "PrivateUse1")
+        library.impl(overload.name().removeprefix("aten::"), _kernel(function), "PrivateUse1")
     _kept.append(library)
+
+
+def _kernel(function: Composition) -> Composition:
+    """A frame of ours, where a call after a graph break would be a frame that Dynamo compiles (it counts a kernel's writes twice)."""
+
+    def kernel(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments, **keywords)
+
+    hide_from_dynamo(kernel, callees=True)
+    return kernel
 
 
 def _overload(name: str) -> Any:
