@@ -130,11 +130,15 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def allowance(right: torch.Tensor, moved: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    unit, smallest = rounding(dtype), _SMALLEST if dtype in HALVES else torch.finfo(right.dtype).tiny
+    unit, smallest = rounding(dtype), _smallest(dtype)
     size = right.abs().nan_to_num(0.0, 0.0)
     away = torch.stack([(other - right).abs().nan_to_num(0.0, 0.0) for other in moved or [right]]).amax(0)
     usual = (away / size).nan_to_num(0.0, 0.0).median() * size  # an element's runs may all come out near by chance
     return SPREAD * torch.maximum(away, usual) + 2 * unit * size + smallest
+
+
+def _smallest(dtype: torch.dtype) -> float:
+    return _SMALLEST if dtype in HALVES else torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
 
 
 def complaint(
