@@ -17,7 +17,7 @@ from fuzz.samples import buffer, matmul, pointwise, row_sums, samples, scattered
 from fuzz.text_mutants import SECONDS_PER_MUTANT, answer, mutants
 from openspyre.artifact import Bundle, InvalidBundle, Problem, check, read, verify, write
 from openspyre.artifact.model import Description, Dim, Place, Role, Tensor
-from openspyre.spec.formats import formats_of
+from openspyre.spec.formats import DataFormats, formats_of
 from openspyre.spec.machine import MIB, SPYRE
 
 
@@ -310,6 +310,15 @@ def test_a_tensor_cannot_say_another_dtype_than_its_layout_holds(
             assert problems, tensor
         fields = {problem.field.rsplit(".", 1)[-1] for problem in problems}
         assert fields <= {"format", "bits_as"}, problems
+
+
+def test_a_format_that_cannot_hold_the_dtype_is_named_where_it_is_said() -> None:
+    """Not only where the tensor is placed: a description is checked before anything is."""
+    bundle = transposed()
+    op = bundle.descriptions[0]
+    narrow = replace(source_of(op), dtype="int32", bits_as=DataFormats.SENINT16)
+    problems = found(replace(bundle, descriptions=(replace(op, inputs=(narrow,)),)))
+    assert "labeledDs_[0].openspyre_.format" in [problem.field for problem in problems]
 
 
 def test_a_buffer_cannot_say_another_dtype_than_its_layout_holds() -> None:

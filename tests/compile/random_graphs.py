@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass, replace
 
 import torch
+from random_forms import inputs_of
 from random_numbers import NUMBERS
 from random_reals import REALS
 from random_values import VALUES
@@ -44,6 +45,7 @@ class Recipe:
     results: tuple[int, ...]
     reals: tuple[int, ...] = ()
     number: tuple[int, torch.dtype] = (2, torch.float32)
+    forms: int | None = None  # seed of how the inputs lie (random_forms.py); None: each as it is
 
 
 class Values(list):
@@ -84,13 +86,6 @@ def _size(choose: random.Random, rows: bool) -> tuple[int, ...]:
             return size
 
 
-def draw_inputs(recipe: Recipe) -> list[torch.Tensor]:
-    return [
-        torch.randint(-2, 3, size, generator=torch.Generator().manual_seed(seed)).to(dtype)
-        for seed, (size, dtype) in enumerate(recipe.inputs)
-    ]
-
-
 def draw_number(recipe: Recipe) -> torch.Tensor:
     value, dtype = recipe.number
     return torch.tensor(value, dtype=dtype)
@@ -125,7 +120,7 @@ def text_of(recipe: Recipe) -> str:
         made += [f"r{reals + n} {_told(v)}" for n, v in enumerate(values.reals[reals:])]
         lines.append(f"  {kind}{tuple(picks)} -> {', '.join(made) or 'nothing new'}")
 
-    whole, reals = function_of(recipe, tell)(draw_number(recipe), *draw_inputs(recipe))
+    whole, reals = function_of(recipe, tell)(draw_number(recipe), *inputs_of(recipe, "cpu")[1])
     return "\n".join([*lines, f"  returns {[_told(v) for v in whole]} and {[_told(v) for v in reals]}"])
 
 

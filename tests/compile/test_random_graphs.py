@@ -4,16 +4,19 @@ Every program has the bits of the one without fusion. A failure names its seed a
 """
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
 from fused_bits import steps_with_equal_bits
 from judge import ROUNDING, assert_aliased_alike, assert_described_alike, tensors
-from random_graphs import Recipe, draw_inputs, draw_number, function_of, recipe_of, shrunk, text_of
+from random_forms import inputs_of
+from random_graphs import Recipe, draw_number, function_of, recipe_of, shrunk, text_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 FIRST = int(os.environ.get("OPENSPYRE_FUZZ_SEED", "0"))
 COUNT = int(os.environ.get("OPENSPYRE_FUZZ_GRAPHS", "120"))
+FORMS = int(os.environ.get("OPENSPYRE_FUZZ_FORMS", "16"))  # of them also with inputs that are views
 BLOCK = 10
 
 # torch describes the result of a scatter into a view with the view's offset, though it is a tensor of its own.
@@ -65,9 +68,10 @@ FAILED_ONCE = {
 
 def run(recipe, device, wrap=lambda function: function):
     """Whole results and inputs, and real results."""
-    inputs = [value.to(device) for value in draw_inputs(recipe)]
+    bases, inputs = inputs_of(recipe, device)
     whole, reals = wrap(function_of(recipe))(draw_number(recipe), *inputs)
-    return [*tensors(whole), *inputs], tensors(reals)
+    beneath = [] if recipe.forms is None else bases
+    return [*tensors(whole), *inputs, *beneath], tensors(reals)
 
 
 def allowed(right):
@@ -130,6 +134,17 @@ def _fails(recipe, bundles):
 def test_random_graphs_compute_what_torch_computes(first, bundles):
     for seed in range(first, min(first + BLOCK, FIRST + COUNT)):
         judge_or_shrink(recipe_of(seed), bundles, f"seed {seed}")
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + FORMS))
+def test_random_graphs_of_inputs_in_other_forms(seed, bundles):
+    recipe = replace(recipe_of(seed), forms=seed)
+    try:
+        run(recipe, "cpu")
+    except RuntimeError as error:  # a write to what overlaps itself, sizes that do not meet
+        pytest.skip(f"torch refuses it: {error}")
+    judge_or_shrink(recipe, bundles, f"seed {seed} with its forms")
 
 
 @pytest.mark.parametrize("name", FAILED_ONCE)
