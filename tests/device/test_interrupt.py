@@ -35,8 +35,9 @@ def interrupted(wait):
         wait()
     except KeyboardInterrupt:
         print("interrupted", torch.spyre.current_stream().query(), flush=True)
-    else:
-        print("not interrupted", flush=True)
+        return True
+    print("not interrupted", flush=True)
+    return False
 """
 PATIENCE = 20.0  # seconds, for a host that has much else to do
 
@@ -88,21 +89,32 @@ def test_what_was_queued_is_right_after_an_interrupt():
     program = """
 import time
 torch.spyre.synchronize()
-start = time.monotonic()
-c = a @ b
-torch.spyre.synchronize()
-for _ in range(1 + int(3.0 / (time.monotonic() - start))):  # three seconds of work, however fast the host is
-    c = a @ b
 small = torch.arange(64.0).reshape(8, 8).half()
-d = small.to("spyre", non_blocking=True)
-for _ in range(100):
-    d = d + 1
-interrupted(WAITS["to the card"])
+
+def queued(products):
+    global c
+    for _ in range(products):
+        c = a @ b
+    d = small.to("spyre", non_blocking=True)
+    for _ in range(20):
+        d = d + 1
+    return d
+
+products = 4
+while True:  # hosts differ: until there is enough to wait for
+    d = queued(products)
+    if interrupted(WAITS["to the card"]):
+        break
+    products *= 4
+    try:
+        time.sleep(60)  # the signal that came too late
+    except KeyboardInterrupt:
+        pass
 host.fill_(7)  # what was lent is ours again: the copy that was interrupted has ended or never happens
-print(torch.equal(d.cpu(), small + 100), target.unique().tolist() in ([0.0], [1.0]), flush=True)
+print(torch.equal(d.cpu(), small + 20), target.unique().tolist() in ([0.0], [1.0]), flush=True)
 """
     with running(program, products=1) as child:
-        assert interrupt(child).startswith("interrupted")
+        assert any(interrupt(child).startswith("interrupted") for _ in range(6))
         assert child.stdout.readline().strip() == "True True"
 
 

@@ -52,7 +52,7 @@ def line_of(name: str) -> str:
         ("cores_write_the_same_place", ["write-race", "output 0 'y'", "core 1 writes what core 0 writes"]),
         ("a_core_reads_what_another_writes", ["read-race", "input 0 'x', element 128", "core 0 reads what core 1"]),
         ("memory_is_used_after_it_was_freed", ["freed-read", "input 0 'x'", "not allocated"]),
-        ("a_core_reads_a_scratchpad_it_did_not_write", ["scratchpad-read", "step 1", "core 4", "in this launch"]),
+        ("a_core_reads_a_scratchpad_it_did_not_write", ["scratchpad-read", "step 1", "core 4", "has not written it"]),
         ("a_step_stores_nothing", ["unwritten", "step 0 'negate'", "output 0 'y', element 0", "says it stores"]),
         ("a_step_stores_beyond", ["undeclared-write", "step 0 'negate'", "output 0 'y'", "does not say it stores"]),
         ("an_eager_operator_stores_nothing", ["unwritten", "aten::add", "program 'add'", "output 0"]),
