@@ -143,5 +143,10 @@ def _check_symbols(bundle: DocumentedBundle, problems: list[Problem]) -> None:
                 )
             elif given[symbol].parameter is None:
                 problems.append(
-                    Problem(EXECUTION_LIST, where, f"a number for symbol {symbol}", "an argument's address")
+                    Problem(
+                        EXECUTION_LIST,
+                        where,
+                        f"a number for symbol {symbol} (cores of a symbolic dim without an address, a known defect)",
+                        "an argument's address",
+                    )
                 )

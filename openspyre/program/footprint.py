@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from openspyre.program.model import Operand, OperandKind, Program, Space, Step, StepKind
 from openspyre.spec.formats import STICK_BYTES, DataFormats
@@ -10,13 +10,29 @@ from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 @dataclass(slots=True)
 class Footprint:
-    """Bytes [first, end) of a symbol; `read_first`: some byte range is read before any step has written to the symbol."""
+    """Bytes [first, end) of a symbol; `read_first`: a step reads where none before it has written, by their outer bounds."""
 
     first: int
     end: int
     read: bool = False
-    written: bool = False
+    writes: list[tuple[int, int]] = field(default_factory=list)  # apart and in order
     read_first: bool = False
+
+    @property
+    def written(self) -> bool:
+        return bool(self.writes)
+
+    def covers(self, span: tuple[int, int]) -> bool:
+        return any(first <= span[0] and span[1] <= end for first, end in self.writes)
+
+    def write(self, span: tuple[int, int]) -> None:
+        merged: list[tuple[int, int]] = []
+        for first, end in sorted([*self.writes, span]):
+            if merged and first <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((first, end))
+        self.writes = merged
 
 
 def footprints(program: Program) -> dict[int, Footprint]:
@@ -26,10 +42,10 @@ def footprints(program: Program) -> dict[int, Footprint]:
             if (span := byte_span(step, operand)) is not None:
                 touched = _widened(found, operand.symbol, span)
                 touched.read = True
-                touched.read_first |= not touched.written
+                touched.read_first |= not touched.covers(span)
         for operand in step.outputs:
             if (span := byte_span(step, operand)) is not None:
-                _widened(found, operand.symbol, span).written = True
+                _widened(found, operand.symbol, span).write(span)
     return found
 
 

@@ -9,13 +9,13 @@ from openspyre.artifact import read as read_bundle
 from openspyre.artifact.launch_spec import read_launch_spec
 from openspyre.backend import compile_bundle
 from openspyre.backend.spyre_code import write_spyre_code
-from openspyre.backend.superdsc import compile_documented
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Program
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
-from openspyre.tools.documented import ANY_BYTES, is_documented, read
+from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, is_documented, read
 from openspyre.tools.launch_images import keyed
+from openspyre.tools.run_documented import check_count
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,16 +46,18 @@ def compiled(directory: Path, sizes: list[str]) -> Program:
         return compile_bundle(read_bundle(directory, settings.machine), fuse=settings.fusion)
     bundle = read(directory)
     bytes_ = [ANY_BYTES] * bundle.arguments
-    for number, argument in enumerate(read_launch_spec(directory) or ()):
-        bytes_[number] = argument.bytes
+    spec = read_launch_spec(directory)
+    if spec is not None:
+        check_count(spec, bundle, directory)
+        bytes_ = [argument.bytes for argument in spec]
     for key, text in keyed("--bytes", sizes).items():
         if key.segment >= bundle.arguments or not text.isdecimal():
             raise InvalidArgument(
                 f"--bytes {key.segment}={text}: {bundle.name} has {bundle.arguments} arguments, a size is a number"
             )
         bytes_[key.segment] = int(text)
-    program = compile_documented(bundle, bytes_)
+    program = compiled_for(bundle, bytes_)
     for number, found in footprints(program).items():
-        if found.end >= ANY_BYTES:
+        if depends_on_size(found.end):
             raise InvalidArgument(f"argument {number} is indexed, so its size must be known: --bytes {number}=N")
     return program

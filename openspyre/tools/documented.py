@@ -9,9 +9,29 @@ from openspyre.artifact.documented import DocumentedBundle, parse_documented
 from openspyre.artifact.documented_check import check_documented
 from openspyre.artifact.fields import Problem
 from openspyre.artifact.manifest import FILE as MANIFEST
+from openspyre.program.footprint import footprints
+from openspyre.program.model import Program
 from openspyre.spec.environment import Settings
 
 ANY_BYTES = 1 << 40  # bytes an argument is taken to have as long as nobody has said
+
+
+def depends_on_size(end: int) -> bool:
+    """Whether a program reaches as far as it does only because nobody said how large an argument is: it is indexed."""
+    return end > ANY_BYTES // 2
+
+
+def compiled_for(bundle: DocumentedBundle, sizes: list[int]) -> Program:
+    """The program for arguments of these sizes. A pool that nobody sized is as large as what is written into it."""
+    from openspyre.backend.superdsc import compile_documented
+
+    program = compile_documented(bundle, sizes)
+    if not bundle.has_pool or sizes[0] != ANY_BYTES:
+        return program
+    pool = footprints(program).get(0)
+    if pool is None or not depends_on_size(pool.end):
+        return program
+    return compile_documented(bundle, [max((end for _, end in pool.writes), default=0), *sizes[1:]])
 
 
 def is_documented(directory: Path) -> bool:

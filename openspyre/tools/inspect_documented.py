@@ -27,10 +27,9 @@ def summarise(bundle: DocumentedBundle) -> dict[str, Any]:
 
 
 def _arguments(bundle: DocumentedBundle) -> list[dict[str, Any]]:
-    from openspyre.backend.superdsc import compile_documented
-    from openspyre.tools.documented import ANY_BYTES
+    from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size
 
-    touched = footprints(compile_documented(bundle, [ANY_BYTES] * bundle.arguments))
+    touched = footprints(compiled_for(bundle, [ANY_BYTES] * bundle.arguments))
     names = bundle.argument_names
     found = []
     for number in range(bundle.arguments):
@@ -40,7 +39,7 @@ def _arguments(bundle: DocumentedBundle) -> list[dict[str, Any]]:
             role = "update" if print_.read_first and print_.written else "input" if print_.read_first else "output"
         if bundle.has_pool and number == 0:
             role = "pool"
-        bytes_ = None if print_ is None or print_.end >= ANY_BYTES else print_.end
+        bytes_ = None if print_ is None or depends_on_size(print_.end) else print_.end
         found.append({"segment": number, "name": names[number], "role": role, "bytes": bytes_})
     return found
 

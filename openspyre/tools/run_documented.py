@@ -16,7 +16,7 @@ from openspyre.program.footprint import Footprint, footprints
 from openspyre.program.model import Program
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
-from openspyre.tools.documented import ANY_BYTES, read
+from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, read
 from openspyre.tools.launch_images import Key, keyed, load_array, parse_layout, tiled, untiled
 
 
@@ -84,19 +84,14 @@ def prepare(
     bundle: DocumentedBundle, given: dict[int, bytes], spec: tuple[Argument, ...] | None, directory: Path
 ) -> Launch:
     """The program and every argument's bytes. What nobody gave is zero if the program writes it before it reads it."""
-    from openspyre.backend.superdsc import compile_documented
-
     given = dict(given)
     if spec is not None:
-        if len(spec) != bundle.arguments:
-            raise InvalidArgument(
-                f"{directory}: launch_spec.json has {len(spec)} arguments, the bundle {bundle.arguments}"
-            )
+        check_count(spec, bundle, directory)
         for number, argument in enumerate(spec):
             if number not in given:
                 given[number] = _of_spec(argument, directory)
     sizes = [len(given[number]) if number in given else ANY_BYTES for number in range(bundle.arguments)]
-    program = compile_documented(bundle, sizes)
+    program = compiled_for(bundle, sizes)
     touched = footprints(program)
     missing, images = [], []
     for number in range(bundle.arguments):
@@ -110,7 +105,7 @@ def prepare(
         elif print_.read_first and not pool:
             missing.append(f"{name} is read, but was not given: --arg {number}=x.npy or --image {number}=bytes.npy")
             image = b""
-        elif print_.end >= ANY_BYTES:
+        elif depends_on_size(print_.end):
             missing.append(f"{name} is indexed, so its size must be known: --image {number}=bytes.npy")
             image = b""
         else:
@@ -119,6 +114,11 @@ def prepare(
     if missing:
         raise InvalidArgument(f"{bundle.name}: " + "; ".join(missing))
     return Launch(bundle, program, tuple(images))
+
+
+def check_count(spec: tuple[Argument, ...], bundle: DocumentedBundle, directory: Path) -> None:
+    if len(spec) != bundle.arguments:
+        raise InvalidArgument(f"{directory}: launch_spec.json has {len(spec)} arguments, the bundle {bundle.arguments}")
 
 
 def _of_spec(argument: Argument, directory: Path) -> bytes:

@@ -14,7 +14,7 @@ from openspyre.spec.encodings import sen169_decode
 from openspyre.tools.run_documented import execute, prepare
 
 EXACT = {"cat_rows", "slice_cols", "transpose_add", "index_rows", "embedding", "index_put_rows", "cast_up", "where_cmp",
-         "max_last", "broadcast_row", "topk_8", "coarse_tile_copy"}  # fmt: skip
+         "max_last", "broadcast_row", "topk_8"}  # fmt: skip
 _GRAPHS = graphs()
 
 
@@ -25,6 +25,8 @@ def test_memory_after_a_foreign_bundle_is_as_its_vector_says(graph):
     for launch in launches(graph):
         bundle = read_documented(launch.bundle)
         given = {number: argument.before.tobytes() for number, argument in enumerate(launch.arguments)}
+        if all((argument.before == argument.after).all() for argument in launch.arguments):
+            given[len(given) - 1] = b"\xa5" * len(given[len(given) - 1])  # the result lay there already
         after = execute(prepare(bundle, given, None, launch.bundle))
         for number, (found, argument) in enumerate(zip(after, launch.arguments, strict=True)):
             if not argument.is_pool:
@@ -64,3 +66,15 @@ def test_what_we_write_of_a_foreign_bundle_is_field_for_field_what_was_read(grap
         for file, text in documented_texts(bundle).items():
             if file.endswith(".json"):
                 assert json.loads(text) == json.loads((launch.bundle / file).read_text()), file
+
+
+@pytest.mark.skipif(not _AUGUST, reason=ABSENT)
+@pytest.mark.parametrize("graph", _AUGUST, ids=lambda graph: graph.name)
+def test_the_pool_need_not_be_given(graph):
+    cards.get().clear_scratchpads()
+    (launch,) = launches(graph)
+    given = {n: argument.before.tobytes() for n, argument in enumerate(launch.arguments) if not argument.is_pool}
+    after = execute(prepare(read_documented(launch.bundle), given, None, launch.bundle))
+    for number, (found, argument) in enumerate(zip(after, launch.arguments, strict=True)):
+        if not argument.is_pool:
+            check(found, argument, exact=graph.name in EXACT, where=f"argument {number}")

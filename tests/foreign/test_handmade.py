@@ -6,9 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foreign.handmade import softmax
+from foreign.random_bundles import random_bundle
 
 from openspyre.artifact.documented import documented_texts, read_documented
 from openspyre.artifact.launch_spec import Argument, launch_spec_json
+from openspyre.program.footprint import footprints
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.tools.command import main
@@ -75,6 +78,59 @@ def test_a_launch_spec_says_what_the_arguments_are(kernel, x, tmp_path):
     assert main(["run", str(kernel), "--out", str(tmp_path / "out")]) == 0
     np.testing.assert_allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
     np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), oracle(x), rtol=2.0**-8)
+
+
+@pytest.mark.parametrize("command", ["run", "compile"])
+def test_a_launch_spec_of_another_bundle_is_refused(kernel, capsys, command):
+    arguments = tuple(Argument(name, "pool", 128) for name in "abc")
+    (kernel / "launch_spec.json").write_text(json.dumps(launch_spec_json(arguments)))
+    assert main([command, str(kernel)]) == 1
+    assert "has 3 arguments, the bundle 2" in capsys.readouterr().err
+
+
+def test_the_layout_of_host_values_may_be_given(kernel, x, tmp_path):
+    layout = "SpyreTensorLayout(device_size=[2, 8, 64], stride_map =[64, 128, 1], device_dtype=DataFormats.SEN169_FP16)"
+    command = ["run", str(kernel), "--arg", f"0={tmp_path}/x.npy", "--out", str(tmp_path / "out")]
+    assert main([*command, "--layout", f"0={layout}"]) == 0
+    np.testing.assert_allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+    turned = "SpyreTensorLayout(device_size=[1, 128, 64], stride_map=[8192, 1, 128], device_dtype=SEN169_FP16)"
+    assert main([*command, "--layout", f"0={turned}"]) == 0  # other bytes, other numbers
+    assert not np.allclose(result(tmp_path / "out" / "segment_1.npy"), oracle(x), rtol=2.0**-8)
+
+
+def test_the_hardwares_ops_are_listed(capsys):
+    assert main(["ops", "--hardware", "--json"]) == 0
+    listed = {op["op"]: op for op in json.loads(capsys.readouterr().out)}
+    assert listed["batchmatmul"]["unit"] == "pt" and listed["clip"]["constants"] == ["clipMin", "clipMax"]
+
+
+def test_the_size_of_what_an_index_chooses_from_must_be_known(tmp_path, capsys):
+    made = next(m for m in map(random_bundle, range(1000)) if m.said.startswith("gather"))
+    for name, text in documented_texts(made.bundle).items():
+        (tmp_path / name).write_text(text)
+    assert main(["compile", str(tmp_path)]) == 1
+    assert "must be known: --bytes 1=N" in capsys.readouterr().err
+    made_index = tmp_path / "index.npy"
+    np.save(made_index, np.zeros(made.argument_bytes[0], np.uint8))
+    assert main(["run", str(tmp_path), "--image", f"0={made_index}"]) == 1
+    assert "argument 1 is" in capsys.readouterr().err
+    assert main(["inspect", str(tmp_path)]) == 0
+    assert "as many bytes as an index asks for" in capsys.readouterr().out
+    assert main(["compile", str(tmp_path), "--bytes", f"1={made.argument_bytes[1]}"]) == 0
+    assert (tmp_path / "spyreCodeDir" / "spyrecode.json").exists()
+
+
+def test_an_argument_read_where_nothing_was_written_is_missing():
+    """Its first rows are written, then its others are read: zeros would be a wrong number that nobody sees."""
+    step = Step("copy", StepKind.MAP, (Loop(4),), LaneBlock(64, 64, -1), (Operand(OperandKind.VECTOR, 0, 0, (64,)),),
+                (Operand(OperandKind.VECTOR, 1, 0, (64,)),))  # fmt: skip
+    back = replace(
+        step, inputs=(Operand(OperandKind.VECTOR, 1, 256, (64,)),), outputs=(Operand(OperandKind.VECTOR, 2, 0, (64,)),)
+    )
+    found = footprints(Program("p", ("a", "b", "c"), (), (step, back)))
+    assert [found[n].read_first for n in range(3)] == [True, True, False]
+    same = replace(back, inputs=(Operand(OperandKind.VECTOR, 1, 0, (64,)),))
+    assert not footprints(Program("p", ("a", "b", "c"), (), (step, same)))[1].read_first
 
 
 def test_scratchpads_live_on_from_launch_to_launch(x, tmp_path):

@@ -97,7 +97,7 @@ def _steps(
     lower = lowering_of(op)
     if lower is None:
         raise InvalidArgument(
-            f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops` lists them)"
+            f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops --hardware` lists them)"
         )
     locate = partial(bundle.address, execute, iterations=iterations)
     steps: list[Step] = []

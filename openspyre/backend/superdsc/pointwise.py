@@ -93,7 +93,7 @@ def values_of(op: SuperDsc, row: Row, operands: int) -> list[float]:
     return [number(value) for value in found if value is not None]
 
 
-CONSTANTS = {"clip": ("clipMin", "clipMax"), "leakyrelufwd": ("leakyReluSlope",)}
+CONSTANTS = {"clip": ("clipMin", "clipMax")}
 
 
 def step_of(
