@@ -177,3 +177,35 @@ def test_refusals_name_the_number_and_the_range():
         x.to(torch.int64) + (2**63 - 1)
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         x // 256
+
+
+@pytest.mark.parametrize("form", [lambda f: f, torch.compile], ids=["eager", "compiled"])
+def test_a_zero_inside_a_tensor_of_divisors_gives_zero(form):
+    """Which elements are 0 is known on the card alone, when nobody waits any more: as on other devices, nothing is raised."""
+    x, y = (torch.tensor(values, dtype=torch.int32).to("spyre") for values in ([4, -5, 7], [0, 0, 2]))
+    for divide in (
+        torch.floor_divide,
+        torch.remainder,
+        torch.fmod,
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    ):
+        found = form(divide)(x, y).cpu()
+        expected = divide(torch.tensor([7], dtype=torch.int32), torch.tensor([2], dtype=torch.int32))
+        assert found.tolist() == [0, 0, expected.item()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int8])
+def test_a_real_number_beyond_the_floats_becomes_infinity(dtype):
+    """torch's CPU refuses it here and there (clamp, where, fill) and takes it for infinity elsewhere; the card does the second."""
+    x = torch.tensor([1, -2], dtype=dtype).to("spyre")
+    assert x.clamp(max=1e300).cpu().tolist() == [1, -2]
+    assert torch.where(x > 0, x, -1e300).cpu().tolist() == [1, float("-inf")]
+    assert (x * 1e300).cpu().tolist() == [float("inf"), float("-inf")]
+
+
+def test_minus_infinity_to_a_power_is_what_c_says():
+    """torch's CPU takes a root for the exponent 0.5 as a number, and C's pow for the same exponent in a tensor."""
+    x = torch.tensor([float("-inf")])
+    by_tensor = x ** torch.tensor([0.5])
+    assert torch.equal((x.to("spyre") ** 0.5).cpu(), by_tensor)
+    assert torch.equal(((x.to("spyre")) ** torch.tensor([0.5]).to("spyre")).cpu(), by_tensor)
