@@ -250,7 +250,7 @@ def test_the_three_documented_ops_make_a_layer_norm():
         ),
         (eps,),
     )
-    loaded = programs.load(backend.compile_bundle(emit.emit(pipeline.run(program))))
+    loaded = programs.load(backend.FuseSteps().run(backend.compile_bundle(emit.emit(pipeline.run(program)))))
     affine = np.random.default_rng(1).normal(0, 1, (2, width)).astype(np.float16)
     held_on_card = {
         n: arrays.to_card(v) for n, v in (("x", data), ("weight", affine[0]), ("bias", affine[1]), ("out", data * 0))
