@@ -17,7 +17,8 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.ops.expression import Code, Instruction
 
 NUMBERS = (-1, 0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 127, 128, 129)
-STRICTER = ("inputs, there are", "a contraction has")  # what the card's form of a program cannot say wrong
+# What the card's form of a program cannot say wrong.
+STRICTER = ("inputs, there are", "a contraction has", "is said to be only read")
 KINDS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.GATHER, StepKind.SCATTER)
 
 DRAW = """

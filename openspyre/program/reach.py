@@ -58,6 +58,14 @@ def bounds(found: tuple[Piece, ...]) -> tuple[int, int]:
     return first, end
 
 
+def lanes_of(piece: Piece, offset: int, stick: int) -> tuple[int, int]:
+    """Which elements of every stick a piece stays within: all of them, unless it goes from stick to stick."""
+    low = (offset + piece.first) % stick
+    if low + piece.run > stick or any(stride % stick for count, stride in piece.grid if count > 1):
+        return 0, stick
+    return low, low + piece.run
+
+
 def _all_lanes(step: Step) -> int:
     assert step.lane is not None
     blocks = 1 if step.lane.block_loop < 0 else step.loops[step.lane.block_loop].extent

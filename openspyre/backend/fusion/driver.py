@@ -9,7 +9,8 @@ from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
-from openspyre.backend.fusion.rows import appended
+from openspyre.backend.fusion.row_totals import finished_rows
+from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
 
 _INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
@@ -28,8 +29,9 @@ class Fusion:
 
     def run(self) -> tuple[Bound, ...]:
         self._drop_dead()
-        rules = (self._inline_everywhere, self._finish, self._finish_across_relayouts, self._append_a_reader)
-        for rule in (*rules, self._inline_everywhere, self._merge_with_a_reader):
+        finishes = (self._finish, self._finish_across_relayouts)
+        rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)
+        for rule in (self._inline_everywhere, *finishes, *rows, self._inline_everywhere, self._merge_with_a_reader):
             for place in range(len(self.steps)):
                 while (step := self.steps[place]) is not None and rule(place, step):
                     pass
@@ -86,6 +88,50 @@ class Fusion:
                 both = None if reading is None else self.forms.apply(_appended, (maker, step), output, reading)
                 if both is not None and self._join(place, maker, reader, both):
                     return True
+        return False
+
+    def _finish_rows(self, place: int, maker: Bound) -> bool:
+        """A map of nothing but totals of the rows becomes the finish of the last of them."""
+        if maker.kind is not StepKind.ROWS:
+            return False
+        for output, span in enumerate(maker.outputs):
+            for reader in self._readers(place, span):
+                step = self.steps[reader]
+                if step is None or step.kind is not StepKind.MAP:
+                    continue
+                reading = self._reading(step, span)
+                spare = frozenset(k for k, own in enumerate(maker.outputs) if self._is_for(place, own, reader))
+                made = (
+                    None if reading is None else self.forms.apply(finished_rows, (maker, step), output, reading, spare)
+                )
+                if made is not None and self._join(place, maker, reader, made):
+                    return True
+        return False
+
+    def _is_for(self, place: int, span: Span, reader: int) -> bool:
+        """Whether a result is stored for this reader alone."""
+        return self.memory.is_temp(span.symbol) and list(self._readers(place, span)) == [reader]
+
+    def _fold_beside(self, place: int, maker: Bound) -> bool:
+        """Two folds of the same rows become one step where somebody reads the totals of both."""
+        if maker.kind not in (StepKind.REDUCE, StepKind.ROWS):
+            return False
+        for reader in {reader for span in maker.outputs for reader in self._readers(place, span)}:
+            read = (self.steps[reader] or maker).reads
+            for other in range(place + 1, reader):
+                step = self.steps[other]
+                if step is None or step.kind not in (StepKind.REDUCE, StepKind.ROWS):
+                    continue
+                if self.memory.any_flow(step.writes, read) and self._joined_beside(place, maker, other, step):
+                    return True
+        return False
+
+    def _joined_beside(self, place: int, maker: Bound, other: int, step: Bound) -> bool:
+        for here, span in enumerate(maker.inputs):
+            there = None if span is None else next((k for k, read in enumerate(step.inputs) if read == span), None)
+            both = None if there is None else self.forms.apply(beside, (maker, step), here, there)
+            if both is not None and self._join(place, maker, other, both):
+                return True
         return False
 
     def _finish(self, place: int, maker: Bound) -> bool:

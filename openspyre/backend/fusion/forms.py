@@ -58,7 +58,7 @@ class Bound:
 
         def span(s: Span) -> Span:
             home = here[s.symbol]
-            return Span(symbols[s.symbol], s.first, s.end, home.symbol, home.begin)
+            return s.at(symbols[s.symbol], home.symbol, home.begin)
 
         self.inputs = [s and span(s) for s in form.inputs]
         self.outputs = [span(s) for s in form.outputs]

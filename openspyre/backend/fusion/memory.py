@@ -7,19 +7,29 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from openspyre.program.model import Operand, OperandKind, Space, Step, Use
-from openspyre.program.reach import bounds, pieces
+from openspyre.program.reach import bounds, lanes_of, pieces
 from openspyre.program.reach import itemsize as bytes_of_element
+from openspyre.spec.formats import STICK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of a symbol or value that an operand stays within, and where they lie: in `home`, from byte `begin` on."""
+    """Bytes of a symbol or value that an operand stays within, and where they lie: in `home`, from byte `begin` on.
+
+    Of every stick it touches at most the bytes [low, high): results per row may share their sticks.
+    """
 
     symbol: int
     first: int
     end: int
+    low: int = 0
+    high: int = STICK_BYTES
     home: int = -1
     begin: int = 0
+
+    def at(self, symbol: int, home: int, begin: int) -> Span:
+        """The same bytes of another symbol; homes begin at whole sticks."""
+        return Span(symbol, self.first, self.end, self.low, self.high, home, begin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +55,14 @@ class Memory:
     def flows(self, written: Span, read: Span) -> bool:
         """Whether what was written may be what is read. Values that lie in the same bytes one after the other are apart."""
         if written.symbol == read.symbol:
-            return written.first < read.end and read.first < written.end
+            return written.first < read.end and read.first < written.end and _lanes_meet(written, read)
         return self._aliased(written.symbol, read.symbol)
 
     def meet(self, one: Span, other: Span) -> bool:
         """Whether they share a byte."""
         if one.home == other.home:
-            return one.begin + one.first < other.begin + other.end and other.begin + other.first < one.begin + one.end
+            apart = one.begin + one.end <= other.begin + other.first or other.begin + other.end <= one.begin + one.first
+            return not apart and _lanes_meet(one, other)
         return self._aliased(one.home, other.home)
 
     def _aliased(self, one: int, other: int) -> bool:
@@ -64,6 +75,10 @@ class Memory:
 
     def any_meet(self, some: Iterable[Span], others: Iterable[Span]) -> bool:
         return any(self.meet(one, other) for one in some for other in others)
+
+
+def _lanes_meet(one: Span, other: Span) -> bool:
+    return one.low < other.high and other.low < one.high
 
 
 def in_memory(operand: Operand) -> bool:
@@ -96,6 +111,9 @@ def output_span(step: Step, place: int) -> Span:
 
 
 def _span(step: Step, operand: Operand, place: int, *, output: bool) -> Span:
-    first, end = bounds(pieces(step, place, output=output))
+    found = pieces(step, place, output=output)
+    first, end = bounds(found)
     size = itemsize(operand.data_format)
-    return Span(operand.symbol, (operand.offset + first) * size, (operand.offset + end) * size)
+    lanes = [lanes_of(piece, operand.offset, STICK_BYTES // size) for piece in found]
+    low, high = min((at for at, _ in lanes), default=0), max((end for _, end in lanes), default=STICK_BYTES // size)
+    return Span(operand.symbol, (operand.offset + first) * size, (operand.offset + end) * size, low * size, high * size)

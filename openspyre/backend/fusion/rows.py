@@ -102,6 +102,19 @@ def appended(maker: Step, output: int, reader: Step, place: int) -> Step | None:
     return _Joined(found).step()
 
 
+def beside(first: Step, second: Step, here: int, there: int) -> Step | None:
+    """The stages of both over rows that both read, as inputs `here` and `there`; the results of both are stored."""
+    frame, guest = as_rows(first), as_rows(second)
+    if frame is None or guest is None or lane_of(first).store_padding or lane_of(second).store_padding:
+        return None
+    if lane_of(first).lanes != lane_of(second).lanes or _row_lanes(frame) > _LONGEST_ROW:
+        return None
+    found = fit(frame, Reference(False, here), guest, Reference(False, there))
+    if found is None or not found.exact or not _same_rows(found, False):
+        return None
+    return _Joined(found).step()
+
+
 def _row_lanes(step: Step) -> int:
     lanes = lane_of(step).lanes if lane_of(step).reduced else 1
     return lanes * prod(loop.extent for loop in step.loops if loop.reduced)
