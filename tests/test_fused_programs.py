@@ -1,6 +1,7 @@
 """Random programs whose values lie in the same bytes one after the other: fused, they leave the same bits in every argument."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,9 @@ class Recipe:
     def __init__(self, seed: int) -> None:
         self.choose = random.Random(seed)
         self.shared = self.choose.random() < 0.4
+        self.recent: list[
+            Operand
+        ] = []  # operands of the last steps: what they wrote is read, what they read is read again
 
     def program(self) -> Program:
         steps = []
@@ -32,6 +36,7 @@ class Recipe:
             step = self.step(f"s{len(steps)}", last=False)
             if _is_sound(step):
                 steps.append(step)
+                self.recent = [*self.recent, *step.inputs, *step.outputs][-6:]
         steps.append(self.result(f"s{len(steps)}"))
         uses = (Use.SHARED if self.shared else Use.READ, Use.READ, Use.FRESH, Use.SCRATCH)
         return Program("random", SYMBOLS, (), tuple(steps), uses=uses)
@@ -58,7 +63,7 @@ class Recipe:
                 name, StepKind.REDUCE, loops, lane, (self.rows(),), (self.per_row(target),), code, finish, combine
             )
         if self.choose.random() < 0.15 and not last:
-            per_row = tuple(self.per_row(POOL, loops=1) for _ in range(3))
+            per_row = tuple(self.per_row(POOL, loops=1, written=place == 2) for place in range(3))
             code = trace(lambda a, b: call("add", a, b), (Lane.FLOAT,) * 2)
             return Step(name, StepKind.MAP, loops[:1], LaneBlock(64, 1, -1), per_row[:2], per_row[2:], code)
         inputs = tuple(self.operand() for _ in range(self.choose.randint(1, 3)))
@@ -77,8 +82,19 @@ class Recipe:
     def operand(self) -> Operand:
         return self.per_row(POOL) if self.choose.random() < 0.25 else self.rows()
 
+    def _again(self, kind: OperandKind, loops: int = 2) -> Operand | None:
+        known = [operand for operand in self.recent if operand.kind is kind]
+        if not known or self.choose.random() < 0.3:
+            return None
+        found = self.choose.choice(known)
+        return replace(
+            found, strides=(found.strides[0], *((0,) if kind is OperandKind.SPLAT else found.strides[1:]))[:loops]
+        )
+
     def rows(self, symbol: int | None = None) -> Operand:
         """Whole rows, of 16 or 32 bits."""
+        if symbol is None and (found := self._again(OperandKind.VECTOR)):
+            return found
         chosen = self.choose.choice((X, Y, POOL, POOL, POOL)) if symbol is None else symbol
         bits = self.choose.choice((16, 16, 16, 32)) if chosen == POOL else 16
         slots = SLOTS - (1 if bits == 32 else 0)
@@ -89,8 +105,10 @@ class Recipe:
         tile = 32 if bits == 32 else 0
         return Operand(OperandKind.VECTOR, chosen, byte * 8 // bits, strides, tile, *KINDS[bits])
 
-    def per_row(self, symbol: int, loops: int = 2) -> Operand:
+    def per_row(self, symbol: int, loops: int = 2, *, written: bool = False) -> Operand:
         """One value to a stick, in lane 0 or 1."""
+        if symbol == POOL and not written and (found := self._again(OperandKind.SPLAT, loops)):
+            return found
         bits = self.choose.choice((16, 32)) if symbol == POOL else 16
         sticks = self.choose.choice((0, 8, 16, 20)) if symbol == POOL else 0
         offset = sticks * 1024 // bits + self.choose.choice((0, 0, 1))

@@ -9,6 +9,7 @@ from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
+from openspyre.backend.fusion.nests import lane_of, narrowed
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
@@ -29,6 +30,8 @@ class Fusion:
 
     def run(self) -> tuple[Bound, ...]:
         self._drop_dead()
+        for place in reversed(range(len(self.steps))):  # what a step needs of its operands follows from its results
+            self._narrow(place)
         finishes = (self._finish, self._finish_across_relayouts)
         rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)
         for rule in (self._inline_everywhere, *finishes, *rows, self._inline_everywhere, self._merge_with_a_reader):
@@ -37,6 +40,22 @@ class Fusion:
                     pass
         self._drop_dead()
         return tuple(step for step in self.steps if step is not None)
+
+    def _narrow(self, place: int) -> None:
+        """A map of sticks that have one value each, in lane 0, computes nothing else."""
+        maker = self.steps[place]
+        if maker is None or maker.kind is not StepKind.MAP or lane_of(maker.form.step).extent == 1:
+            return
+        for span, operand in zip(maker.outputs, maker.form.step.outputs, strict=True):
+            if not self.memory.is_temp(span.symbol):
+                return
+            read = [r for k in self._readers(place, span) for r in (self.steps[k] or maker).reads]
+            size = itemsize(operand.data_format)
+            if any((r.low, r.high) != (0, size) for r in read if self.memory.flows(span, r)):
+                return
+        narrow = self.forms.apply(narrowed, (maker,))
+        if narrow is not None:
+            self._put(place, narrow)
 
     # --- a map computed where it is read
 

@@ -9,6 +9,7 @@ from openspyre.backend.fusion.finishes import maps_totals
 from openspyre.backend.fusion.inputs import Gathered
 from openspyre.backend.fusion.maps import code_of, renamed, row_count, row_lane, rows_fit, scalar_count
 from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
+from openspyre.backend.fusion.rows import rounded
 from openspyre.program.kinds import target_of
 from openspyre.program.model import MAX_OPERANDS, MAX_STAGE_CONSTANTS, ROW_SCALAR, OperandKind, RowStage, Step
 
@@ -52,7 +53,7 @@ class _Finish:
         lanes = code_of(self.guest).inputs
         scalars = {n: gathered.place(o, lanes[n]) for n, o in enumerate(self.given) if n not in self.totals}
         more = len(gathered.operands) - len(frame.inputs)
-        stages = [renamed(stage, len(frame.inputs), more, names) for stage in frame.stages]
+        stages = [renamed(stage, len(frame.inputs), more, names) for stage in self._rounded()]
         made = {target_of(stage): k for k, stage in enumerate(stages)}
         last = max(self.totals.values(), key=lambda total: made[frame.row_results[total[0]]])[0]
         name = frame.row_results[last]
@@ -77,6 +78,14 @@ class _Finish:
             row_results=tuple(results),
         )
         return step if _is_possible(step) else None
+
+    def _rounded(self) -> list[RowStage]:
+        """Totals are rounded where they are made, if nobody reads them otherwise: others may then read them too."""
+        stages = list(self.frame.stages)
+        for total, link in self.totals.values():
+            if link is not Link.NONE:
+                stages = rounded(stages, self.frame.row_results[total], link) or stages
+        return stages
 
     def _finish(self, stage: RowStage, last: int, scalars: dict[int, int]) -> RowStage | None:
         """The fold whose finish goes on with the guest's code, other totals and scalars behind its own."""

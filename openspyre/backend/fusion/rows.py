@@ -202,23 +202,24 @@ class _Joined:
 
     def _rounded_stages(self) -> list[RowStage] | None:
         """The frame's stages, what the guest reads of them rounded as its store would have done."""
-        stages = list(self.frame.stages)
+        stages: list[RowStage] | None = list(self.frame.stages)
         for output, link in self.linked.items():
-            if link is Link.NONE:
-                continue
-            name = self.frame.row_results[output]
-            at = max(k for k, stage in enumerate(stages) if target_of(stage) == name)
-            code = stages[at].code
-            if _is_rounded(code):
-                continue
-            if any(name in stage.rows for stage in stages):
-                return None
-            piece = Piece(code, tuple(Source(INPUT, k) for k in range(len(code.inputs))))
-            rounded = weave(code.inputs, (False,) * len(code.inputs), (piece,), (Source(0, 0, link),))
-            if rounded is None:
-                return None
-            stages[at] = replace(stages[at], code=rounded)
+            if link is not Link.NONE and stages is not None:
+                stages = rounded(stages, self.frame.row_results[output], link)
         return stages
+
+
+def rounded(stages: list[RowStage], name: int, link: Link) -> list[RowStage] | None:
+    """Stages of which one gives its result as a store and a load would; None if others read it as it was."""
+    at = max(k for k, stage in enumerate(stages) if target_of(stage) == name)
+    code = stages[at].code
+    if _is_rounded(code):
+        return stages
+    if any(name in stage.rows for stage in stages):
+        return None
+    piece = Piece(code, tuple(Source(INPUT, k) for k in range(len(code.inputs))))
+    made = weave(code.inputs, (False,) * len(code.inputs), (piece,), (Source(0, 0, link),))
+    return None if made is None else [*stages[:at], replace(stages[at], code=made), *stages[at + 1 :]]
 
 
 def _is_rounded(code: Code) -> bool:
