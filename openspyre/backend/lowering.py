@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-<<<<<<< HEAD
-from openspyre.artifact.model import Bundle, Description
-from openspyre.backend import contract, gather, map_step, moments, reduce, relayout, scan, sort
-from openspyre.backend.fusion import Fused, fused
-=======
 from openspyre.artifact.model import Bundle, Description, Role
-from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
->>>>>>> fusion/fusion
+from openspyre.backend import contract, gather, map_step, moments, reduce, relayout, scan, sort
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step, Use
 from openspyre.spec.errors import InternalError
