@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from openspyre.artifact.model import Bundle, Description, Role
-from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
+from openspyre.backend import contract, gather, map_step, moments, reduce, relayout, scan, sort
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step, Use
 from openspyre.spec.errors import InternalError
@@ -16,7 +16,7 @@ Lowering = Callable[[Description, Step], Step]
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: map_step.lower,
     Kind.REDUCTION: reduce.lower,
-    Kind.ROWS: rows.lower,
+    Kind.MOMENTS: moments.lower,
     Kind.CONTRACTION: contract.lower,
     Kind.MOVEMENT: relayout.lower,
     Kind.CREATION: map_step.lower,
