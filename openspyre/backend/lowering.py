@@ -38,7 +38,7 @@ def compile_bundle(bundle: Bundle, *, fuse: bool = True, refused: Refused | None
 
     A program that fusion made wrong is not taken: the one without fusion is, and `refused` is told why.
     """
-    templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
+    templates = [template(description, repr(description.attributes)) for description in bundle.descriptions]
     found = _checked(fused(bundle, templates), bundle.name, refused) if fuse else None
     return Program(
         name=bundle.name,
@@ -64,7 +64,7 @@ def _bound(bundle: Bundle, templates: list[Step]) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _template(description: Description, attributes: str) -> Step:
+def template(description: Description, attributes: str) -> Step:
     """The step of a description, its symbols being numbers of tensors and scalar slots.
 
     Attributes that compare equal may differ in kind (1, 1.0, True): their text is part of the key.

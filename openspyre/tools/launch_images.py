@@ -89,7 +89,7 @@ def tiled(array: NDArray[Any], layout: SpyreTensorLayout | None, dtype: str | No
     shape = place_of(array.shape, name, layout)
     buffer = cards.get().allocate(shape.device_bytes)
     buffer.write_memory(bytes(shape.device_bytes))
-    _card.copy_in(np.ascontiguousarray(array), name, buffer, shape)
+    _card.copy_in(np.asarray(array, order="C"), name, buffer, shape)
     return buffer.read_memory()
 
 
