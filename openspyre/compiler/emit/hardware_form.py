@@ -19,6 +19,10 @@ _KEEPS_TRUTH = {"mul", "maximum", "minimum", "where3", "identity", "max", "min"}
 _HALVES = ("float16", "bfloat16")
 
 
+class NoSuchOp(Exception):
+    """Why the hardware has no op for something."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """An op of the hardware on these operands of the row, in its order; a number among them is given as its value."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.superdsc import Constant
 from openspyre.compiler import ir
-from openspyre.compiler.emit.hardware_form import Form, forms_of
+from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, forms_of
+from openspyre.compiler.emit.indexed import indexed_operation
 from openspyre.compiler.emit.operation import MOST_DIMS, Extent, Operand, Operation
 from openspyre.compiler.emit.walk import Walk, fills_sticks, walk_of
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
@@ -20,10 +21,6 @@ from openspyre.spec.ops import TABLE, Kind
 
 _MASKS = {"max": float("-inf"), "min": float("inf"), "exp": float("-inf")}
 _AMBIGUOUS = 64  # a smaller gap of a restickify may be read as rows that memory does not have
-
-
-class NoSuchOp(Exception):
-    """Why the hardware has no op for something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,8 @@ class Lowering:
                     return [self._reduction(op)]
                 case Kind.CONTRACTION:
                     return [self._contraction(op)]
+                case Kind.INDEXED:
+                    return [indexed_operation(self, op)]
         except NoSuchOp as reason:
             return str(reason)
         return f"{op.row} is none of the hardware's"
@@ -54,7 +53,7 @@ class Lowering:
     # --- kinds of ops
     def _pointwise(self, op: ir.Op) -> list[Operation]:
         formats = {
-            place: self._format(operand)
+            place: self.format(operand)
             for place, operand in enumerate((*op.inputs, *op.outputs))
             if isinstance(operand, ir.Access)
         }
@@ -70,7 +69,7 @@ class Lowering:
         padded = (
             () if nest.lane is None or nest.extents[nest.lane].valid == nest.extents[nest.lane].size else (nest.lane,)
         )
-        form_of_all = self._format(target)
+        form_of_all = self.format(target)
         masked = padded if mask is not None else ()
         return Operation(
             op=form.name,
@@ -86,9 +85,9 @@ class Lowering:
         source, target = op.inputs[0], op.outputs[0]
         if not isinstance(source, ir.Access):
             raise NoSuchOp("it moves no tensor")
-        if (source.dtype, self._format(source)) != (target.dtype, self._format(target)):
+        if (source.dtype, self.format(source)) != (target.dtype, self.format(target)):
             raise NoSuchOp("it changes the format on its way")
-        found = [self._sticks(op, access) for access in (source, target)]
+        found = [self.sticks(op, access) for access in (source, target)]
         lanes = [each.lane_dim for each in found]
         if None not in lanes and lanes[0] != lanes[1]:
             if not source.strides[lanes[1] or 0] or not target.strides[lanes[0] or 0]:
@@ -123,9 +122,9 @@ class Lowering:
             raise NoSuchOp(f"the hardware has no op {row.artifact!r}")
         if not isinstance(source, ir.Access) or any(dim.size == 0 for dim in op.dims):
             raise NoSuchOp("it reduces no tensor")
-        form = self._format(source)
+        form = self.format(source)
         if (
-            form is not self._format(target)
+            form is not self.format(target)
             or form not in formats_of_op(known)
             or "float" not in source.dtype
             or "float" not in target.dtype
@@ -163,7 +162,7 @@ class Lowering:
         first, second, target = op.inputs[0], op.inputs[1], op.outputs[0]
         if not isinstance(first, ir.Access) or not isinstance(second, ir.Access):
             raise NoSuchOp("a product takes two tensors")
-        if {self._format(access) for access in op.accesses} != {DataFormats.SEN169_FP16}:
+        if {self.format(access) for access in op.accesses} != {DataFormats.SEN169_FP16}:
             raise NoSuchOp("batchmatmul of the hardware takes SEN169_FP16 alone")
         if any(dim.size == 0 for dim in op.dims):
             raise NoSuchOp("a sum over nothing")
@@ -184,12 +183,12 @@ class Lowering:
         )
 
     # --- operands
-    def _format(self, access: ir.Access) -> DataFormats:
+    def format(self, access: ir.Access) -> DataFormats:
         buffer = self.buffers[access.buffer]
         assert buffer.layout is not None
         return buffer.layout.device_dtype if access.dtype == buffer.dtype else require_supported(access.dtype).device
 
-    def _sticks(self, op: ir.Op, access: ir.Access) -> StickAccess:
+    def sticks(self, op: ir.Op, access: ir.Access) -> StickAccess:
         found = stick_access(access, op.dims, self.buffers[access.buffer])
         if isinstance(found, Misfit):
             raise NoSuchOp(found.reason)
@@ -241,13 +240,13 @@ class _Nest:
             self.walks = {access: self._walk(access) for access in self.found}
 
     def operand(self, access: ir.Access) -> Operand:
-        return Operand(self.lowering._format(access), self.lowering.place(access.buffer), self.walks[access])
+        return Operand(self.lowering.format(access), self.lowering.place(access.buffer), self.walks[access])
 
     def is_padded(self, d: int) -> bool:
         return self.extents[d].valid != self.extents[d].size
 
     def _along(self, access: ir.Access, lane: int | None) -> StickAccess:
-        found = self.lowering._sticks(self.op, access)
+        found = self.lowering.sticks(self.op, access)
         if lane is not None and found.lane_dim != lane:
             if found.lane_dim is not None or self.op.dims[lane].size != 1:
                 raise NoSuchOp(f"{access.buffer} runs along another dim than {self.op.dims[lane].name}")
@@ -269,9 +268,8 @@ class _Nest:
             lanes = [self._stick(access) for access, found in self.found.items() if found.lane_dim == place]
             stick = choose(lanes) if lanes else 1
             size = -(-dim.size // stick) * stick
-            if size % (stick * dim.split):
-                raise NoSuchOp(f"{dim.name} is divided within sticks")
-            extents.append(Extent(dim.size, size, dim.split))
+            # Where formats differ, work was divided by the smaller sticks.
+            extents.append(Extent(dim.size, size, gcd(dim.split, size // stick)))
         return tuple(extents)
 
     def _stick(self, access: ir.Access) -> int:
