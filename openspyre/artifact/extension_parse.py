@@ -8,6 +8,7 @@ from openspyre.artifact.json_types import Json
 from openspyre.artifact.model import (
     FORMAT_VERSION,
     Attribute,
+    Constant,
     Description,
     Dim,
     HostView,
@@ -26,6 +27,9 @@ from openspyre.spec.ops import TABLE
 MAX_DIMS = 10
 _FORMATS = [f.name for f in DataFormats if f is not DataFormats.INVALID]
 _ARRANGEMENTS = [a.name for a in ElementArrangement]
+
+
+_FLOATS = ("float16", "bfloat16", "float32")
 
 
 def parse_description(tree: Json, problems: Problems) -> Description | None:
@@ -178,6 +182,9 @@ def _inputs(op: Fields, tensors: list[Tensor | None], dims: int) -> tuple[tuple[
                 fields.problems.add(f"{fields.path}.scalar", fields.values["scalar"], f"{slots}, the next slot")
             found.append(ScalarSlot(fields.choice("dtype", list(TENSOR_DTYPES))))
             slots += 1
+        elif "constant" in fields.values:
+            fields.only("constant", "dtype")
+            found.append(Constant(fields.integer("constant", 0, (1 << 32) - 1), fields.choice("dtype", list(_FLOATS))))
         else:
             fields.only("iota")
             iota = fields.inner("iota")

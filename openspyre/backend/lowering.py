@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from openspyre.artifact.model import Bundle, Description
-from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
+from openspyre.backend import contract, gather, map_step, moments, reduce, relayout, scan, sort
 from openspyre.backend.fusion import Fused, fused
 from openspyre.backend.operands import Symbols, loops_of
 from openspyre.program.model import Program, Step
@@ -19,7 +19,7 @@ Refused = Callable[[Sequence[str]], None]
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: map_step.lower,
     Kind.REDUCTION: reduce.lower,
-    Kind.ROWS: rows.lower,
+    Kind.MOMENTS: moments.lower,
     Kind.CONTRACTION: contract.lower,
     Kind.MOVEMENT: relayout.lower,
     Kind.CREATION: map_step.lower,
