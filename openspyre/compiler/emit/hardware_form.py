@@ -29,6 +29,7 @@ class Form:
 
     name: str
     operands: tuple[ir.Operand | float, ...]
+    constants: tuple[tuple[str, float], ...] = ()
 
 
 def forms_of(op: ir.Op, formats: dict[int, DataFormats]) -> tuple[Form, ...] | str:
@@ -49,7 +50,9 @@ def forms_of(op: ir.Op, formats: dict[int, DataFormats]) -> tuple[Form, ...] | s
         found = _cast(op, given, formats)
     elif op.row == "clamp":
         found = (Form("maximum", given[:2]), Form("minimum", (op.outputs[0], given[2])))
-        if isinstance(given[2], ir.Access) and given[2].buffer == op.outputs[0].buffer:
+        if formats.get(0) is DataFormats.SEN169_FP16 and (clip := _with_constants("clip", given)) is not None:
+            found = (clip,)
+        elif isinstance(given[2], ir.Access) and given[2].buffer == op.outputs[0].buffer:
             found = "its bound lies where its result does"
     else:
         truths = all(isinstance(o, ir.Access) and o.dtype == "bool" for o in op.inputs)
@@ -58,11 +61,23 @@ def forms_of(op: ir.Op, formats: dict[int, DataFormats]) -> tuple[Form, ...] | s
             found = (Form("equal", (given[0], 0.0)),)
         else:
             order = _ORDERS.get(op.row, range(len(given)))
-            found = (Form(name or row.artifact, tuple(given[place] for place in order)),)
+            whole = _with_constants(row.artifact, given)
+            found = (
+                (whole,) if whole is not None else (Form(name or row.artifact, tuple(given[place] for place in order)),)
+            )
     if isinstance(found, str):
         return found
     reasons = [reason for form in found if (reason := _refusal(form, op, formats))]
     return reasons[0] if reasons else found
+
+
+def _with_constants(name: str, given: tuple[ir.Operand | float, ...]) -> Form | None:
+    """An op that has numbers by name, if those behind its tensor are known."""
+    names = HARDWARE[name].constants if name in HARDWARE else ()
+    known = [operand.value for operand in given[1:] if isinstance(operand, ir.Constant)]
+    if not names or len(names) != len(known) or len(given) != 1 + len(known):
+        return None
+    return Form(name, given[:1], tuple(zip(names, known, strict=True)))
 
 
 def _constant(operand: ir.Operand) -> ir.Operand | float:
@@ -103,14 +118,14 @@ def _refusal(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> str | No
         return f"the hardware has no op {form.name!r}"
     if known.inputs != len(form.operands):
         return f"{form.name} of the hardware takes {known.inputs} tensors"
-    if known.constants or form.name.startswith("layernorm"):
+    if known.constants != tuple(name for name, _ in form.constants) or form.name.startswith("layernorm"):
         return f"its numbers are known at launch, {form.name} of the hardware has them as constants"
     target = op.outputs[0]
     used = {formats[len(op.inputs)]}
     for operand in form.operands:
         if isinstance(operand, ir.Access):
             used.add(formats[len(op.inputs)] if operand is target else formats[op.inputs.index(operand)])
-        elif isinstance(operand, ir.Scalar):
+        elif isinstance(operand, (ir.Scalar, ir.Constant)):
             used.add(require_supported(operand.dtype).device)
     if outside := used - set(formats_of_op(known)):
         return f"{form.name} of the hardware does not take {', '.join(sorted(f.name for f in outside))}"

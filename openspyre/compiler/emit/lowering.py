@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import prod
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.superdsc import Constant
 from openspyre.compiler import ir
 from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, forms_of
 from openspyre.compiler.emit.indexed import indexed_operation
-from openspyre.compiler.emit.operation import MOST_DIMS, Extent, Operand, Operation
-from openspyre.compiler.emit.walk import Walk, fills_sticks, walk_of
+from openspyre.compiler.emit.nest import Nest, mask_value
+from openspyre.compiler.emit.norms import moments, norm, norm_scale
+from openspyre.compiler.emit.operation import Operand, Operation
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.formats import DataFormats, require_supported
@@ -40,6 +41,8 @@ class Lowering:
                     return self._pointwise(op)
                 case Kind.MOVEMENT:
                     return [self._movement(op)]
+                case Kind.MOMENTS:
+                    return [moments(self, op)]
                 case Kind.REDUCTION:
                     return [self._reduction(op)]
                 case Kind.CONTRACTION:
@@ -52,6 +55,10 @@ class Lowering:
 
     # --- kinds of ops
     def _pointwise(self, op: ir.Op) -> list[Operation]:
+        if op.row == "layernormscale":
+            return [norm_scale(self, op)]
+        if op.row == "layernormnorm":
+            return [norm(self, op)]
         formats = {
             place: self.format(operand)
             for place, operand in enumerate((*op.inputs, *op.outputs))
@@ -65,7 +72,7 @@ class Lowering:
     def _form(self, op: ir.Op, form: Form) -> Operation:
         target = op.outputs[0]
         mask = _MASKS.get(form.name)
-        nest = _Nest(self, op, [o for o in form.operands if isinstance(o, ir.Access)], target)
+        nest = Nest(self, op, [o for o in form.operands if isinstance(o, ir.Access)], target)
         padded = (
             () if nest.lane is None or nest.extents[nest.lane].valid == nest.extents[nest.lane].size else (nest.lane,)
         )
@@ -75,9 +82,12 @@ class Lowering:
             op=form.name,
             dims=nest.extents,
             lane=nest.lane,
-            inputs=tuple(self._operand(nest, operand, form_of_all) for operand in form.operands),
+            inputs=tuple(self.operand(nest, operand, form_of_all) for operand in form.operands),
             targets=(nest.operand(target),),
-            constants=(_mask(mask, form_of_all),) if masked and mask is not None else (),
+            constants=(
+                *(Constant(name, form_of_all, encode_constant(value, form_of_all)) for name, value in form.constants),
+                *((mask_value(mask, form_of_all),) if masked and mask is not None else ()),
+            ),
             masked=masked,
         )
 
@@ -95,11 +105,11 @@ class Lowering:
             return self._restickify(op, source, target)
         if lanes[0] is not None and lanes[1] is None:
             raise NoSuchOp("it takes the elements of a stick apart")
-        nest = _Nest(self, op, [source], target)
+        nest = Nest(self, op, [source], target)
         return Operation("identity", nest.extents, nest.lane, (nest.operand(source),), (nest.operand(target),))
 
     def _restickify(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
-        nest = _Nest(self, op, [source], target, rows=True)
+        nest = Nest(self, op, [source], target, rows=True)
         operands = [nest.operand(access) for access in (source, target)]
         for access, operand in zip((source, target), operands, strict=True):
             assert operand.walk is not None
@@ -136,7 +146,7 @@ class Lowering:
             if row.body is not None:
                 raise NoSuchOp("it reduces nothing")
             return self._movement(replace(op, row="identity"))
-        nest = _Nest(self, op, [source], target)
+        nest = Nest(self, op, [source], target)
         along = nest.lane is not None and op.dims[nest.kept[nest.lane]].reduced
         constants = []
         if known.constants:
@@ -146,7 +156,7 @@ class Lowering:
             )
         masked = (nest.lane,) if along and nest.lane is not None and nest.is_padded(nest.lane) else ()
         if masked:
-            constants.append(_mask(_MASKS.get(known.name, 1.0 if known.name == "prod" else 0.0), form))
+            constants.append(mask_value(_MASKS.get(known.name, 1.0 if known.name == "prod" else 0.0), form))
         return Operation(
             op=known.name if along else f"{known.name}nonstick",
             dims=nest.extents,
@@ -169,7 +179,7 @@ class Lowering:
         n, k = len(op.dims) - 2, len(op.dims) - 1
         if op.dims[k].size == 1:
             return self._form(op, Form("mul", (first, second)))
-        nest = _Nest(self, op, [first, second], target, lanes={first: k, second: n, target: n})
+        nest = Nest(self, op, [first, second], target, lanes={first: k, second: n, target: n})
         last = len(nest.kept) - 1
         masked = (last,) if nest.is_padded(last) else ()
         return Operation(
@@ -178,7 +188,7 @@ class Lowering:
             lane=last - 1,
             inputs=(nest.operand(first), nest.operand(second)),
             targets=(nest.operand(target),),
-            constants=(_mask(0.0, DataFormats.SEN169_FP16),) if masked else (),
+            constants=(mask_value(0.0, DataFormats.SEN169_FP16),) if masked else (),
             masked=masked,
         )
 
@@ -194,103 +204,16 @@ class Lowering:
             raise NoSuchOp(found.reason)
         return found
 
-    def _operand(self, nest: _Nest, operand: ir.Operand | float, form: DataFormats) -> Operand:
+    def operand(self, nest: Nest, operand: ir.Operand | float, form: DataFormats) -> Operand:
         match operand:
             case ir.Access():
                 return nest.operand(operand)
             case ir.Scalar() as scalar:
                 own = require_supported(scalar.dtype).device
                 return Operand(own, self.number(scalar, own))
+            case ir.Constant() as known:
+                own = require_supported(known.dtype).device
+                return Operand(own, self.number(known.value, own))
             case float() as value:
                 return Operand(form, self.number(value, form))
         raise NoSuchOp("it counts places")
-
-
-class _Nest:
-    """The dims of an op that count, outputs' first, and its accesses along them."""
-
-    def __init__(
-        self,
-        lowering: Lowering,
-        op: ir.Op,
-        sources: Sequence[ir.Access],
-        target: ir.Access,
-        *,
-        lanes: dict[ir.Access, int] | None = None,
-        rows: bool = False,
-    ) -> None:
-        self.lowering, self.op, self.target, self.rows = lowering, op, target, rows
-        wanted = set((lanes or {}).values())
-        order = sorted(range(len(op.dims)), key=lambda d: op.dims[d].reduced)
-        self.kept = [d for d in order if op.dims[d].size != 1 or d in wanted]
-        if len(self.kept) > MOST_DIMS - 1:
-            raise NoSuchOp(f"the documents have names for {MOST_DIMS - 1} dims, it has {len(self.kept)}")
-        self.found = {access: self._along(access, (lanes or {}).get(access)) for access in (*sources, target)}
-        chosen = self.found[target].lane_dim
-        if chosen is None:
-            chosen = next((f.lane_dim for f in self.found.values() if f.lane_dim is not None), None)
-        self.lane = chosen
-        if lanes is None and not rows:
-            self._check_one_lane()
-        self.extents = self._extents(max)
-        try:
-            self.walks = {access: self._walk(access) for access in self.found}
-        except NoSuchOp:
-            self.extents = self._extents(min)  # as far as the smaller sticks reach: memory may end there
-            self.walks = {access: self._walk(access) for access in self.found}
-
-    def operand(self, access: ir.Access) -> Operand:
-        return Operand(self.lowering.format(access), self.lowering.place(access.buffer), self.walks[access])
-
-    def is_padded(self, d: int) -> bool:
-        return self.extents[d].valid != self.extents[d].size
-
-    def _along(self, access: ir.Access, lane: int | None) -> StickAccess:
-        found = self.lowering.sticks(self.op, access)
-        if lane is not None and found.lane_dim != lane:
-            if found.lane_dim is not None or self.op.dims[lane].size != 1:
-                raise NoSuchOp(f"{access.buffer} runs along another dim than {self.op.dims[lane].name}")
-            found = replace(found, lane_dim=lane)
-        along = None if found.lane_dim is None else self.kept.index(found.lane_dim)
-        return replace(found, lane_dim=along, strides=tuple(found.strides[d] for d in self.kept))
-
-    def _check_one_lane(self) -> None:
-        for access, found in self.found.items():
-            if found.lane_dim not in (None, self.lane) or (
-                self.lane is not None and found.lane_dim is None and found.strides[self.lane]
-            ):
-                raise NoSuchOp(f"{access.buffer} runs along another dim than the others")
-
-    def _extents(self, choose: Callable[[list[int]], int]) -> tuple[Extent, ...]:
-        extents = []
-        for place, d in enumerate(self.kept):
-            dim = self.op.dims[d]
-            lanes = [self._stick(access) for access, found in self.found.items() if found.lane_dim == place]
-            stick = choose(lanes) if lanes else 1
-            size = -(-dim.size // stick) * stick
-            # Where formats differ, work was divided by the smaller sticks.
-            extents.append(Extent(dim.size, size, gcd(dim.split, size // stick)))
-        return tuple(extents)
-
-    def _stick(self, access: ir.Access) -> int:
-        layout = self.lowering.buffers[access.buffer].layout
-        assert layout is not None
-        return layout.elems_per_stick()
-
-    def _walk(self, access: ir.Access) -> Walk:
-        found, buffer = self.found[access], self.lowering.buffers[access.buffer]
-        assert buffer.layout is not None
-        valid = [extent.valid for extent in self.extents]
-        rows = valid if self.rows and buffer.name not in self.lowering.staged else None
-        if access == self.target:
-            lane_size = 1 if found.lane_dim is None else valid[found.lane_dim]
-            if not fills_sticks(access, buffer, lane_size):
-                raise NoSuchOp("it writes a part of a stick whose other elements are somebody's")
-        walk = walk_of(found, [extent.size for extent in self.extents], buffer.layout, rows=rows)
-        if isinstance(walk, str):
-            raise NoSuchOp(f"{access.buffer}: {walk}")
-        return walk
-
-
-def _mask(value: float, form: DataFormats) -> Constant:
-    return Constant("samv-maskvalue", form, encode_constant(value, form))

@@ -49,6 +49,7 @@ class Operand:
     walk: Walk | None = None
     indirection: Indirection = Indirection.NONE
     indexed: int | None = None
+    one_lane: bool = False  # lane 0 serves all lanes, though it moves from stick to stick
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class _Writer:
         if label == self.filler:
             return PRESENT
         if label == self.extra:
-            moves = walk is not None and bool(walk.order)
+            moves = walk is not None and bool(walk.order) and not operand.one_lane
             target = self.operation.targets[0].walk
             return PRESENT if moves or (walk is not None and target is not None and not target.order) else ONE_LANE
         if walk is not None and self.labels.index(label) in walk.order:
