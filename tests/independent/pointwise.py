@@ -47,7 +47,9 @@ def _layernormnorm(
 
 
 def _layernormscale(constants: Constants, mean: np.ndarray, square: np.ndarray) -> np.ndarray:
-    variance = square - mean * mean + np.float32(constants["eps"])
+    """A variance that rounding makes negative counts as 0, says the numerics contract."""
+    spread = square - mean * mean
+    variance = np.where(spread < 0, np.float32(0), spread) + np.float32(constants["eps"])
     return (1 / np.sqrt(variance.astype(np.float64))).astype(np.float32)
 
 
