@@ -101,7 +101,7 @@ def _difference(name: str, form, before: bytes, here: bytes, there: np.ndarray) 
 
 def _as_compiled(program: ir.Program, emitted: Emitted, images: list[bytes], after: list[bytes], words: int) -> None:
     """Every element as the compiler's own back end leaves it."""
-    compiled = compile_bundle(emit(program), fuse=False)
+    compiled = compile_bundle(emit(program))
     card = cards.get()
     names = {argument.name: number for number, argument in enumerate(emitted.arguments) if argument.role != "pool"}
     buffers = {}

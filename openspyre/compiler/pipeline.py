@@ -43,11 +43,11 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
 Observer = Callable[[str, Program, float], None]  # name of a pass, what it returned, seconds it took
 
 
-def name_of(step: Pass) -> str:
+def name_of(step: object) -> str:
     return type(step).__name__
 
 
-def purpose_of(step: Pass) -> str:
+def purpose_of(step: object) -> str:
     """What a pass is for: the first line of its module."""
     return (sys.modules[type(step).__module__].__doc__ or "").splitlines()[0]
 

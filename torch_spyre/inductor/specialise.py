@@ -194,7 +194,8 @@ def compile_graph(
     updated = [ResultPlan(place, tensor.dtype, tuple(tensor.shape), tensor.stride(), None)
                for place, (number, tensor) in enumerate(zip(graph.inputs, inputs, strict=True))
                if number in graph.updated]  # fmt: skip
-    lowered, compiled = compile_program(program, watch, fuse=fuse) if program.ops else (program, None)
+    whole = compile_program(program, watch, fuse=fuse) if program.ops else None
+    lowered, compiled = (program, None) if whole is None else (whole.lowered, whole.program)
     made = [graph.values[number].buffer for number in graph.outputs]
     results = [replace(r, layout=_layout(lowered.buffer(name))) for r, name in zip(results, made, strict=True)]
     places = {name: place for place, name in reversed(list(enumerate(names)))} | {

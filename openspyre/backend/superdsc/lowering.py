@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from openspyre.artifact.bundle_function import Execute
@@ -19,7 +19,7 @@ from openspyre.backend.superdsc.restickify import lower_restickify
 from openspyre.backend.superdsc.shuffle import lower_shuffle
 from openspyre.backend.superdsc.staging import lower_staged, needs_staging
 from openspyre.backend.superdsc.topk import lower_topk
-from openspyre.program.model import Program, Step
+from openspyre.program.model import Program, Space, Step, Use
 from openspyre.program.verify import step_problems
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops import TABLE, Kind
@@ -66,7 +66,18 @@ def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) 
     steps: list[Step] = []
     for execute, iterations in bundle.function.executions():
         steps += _steps(bundle, execute, iterations, argument_bytes, workspace)
-    return Program(bundle.name, bundle.argument_names, (), tuple(steps), workspace.bytes, whole_sticks=True)
+    uses = tuple(_uses(bundle, steps))
+    return Program(bundle.name, bundle.argument_names, (), tuple(steps), workspace.bytes, whole_sticks=True, uses=uses)
+
+
+def _uses(bundle: DocumentedBundle, steps: Sequence[Step]) -> Iterator[Use]:
+    """Nothing says which arguments are fresh or lie apart; only a pool, which comes first, is nobody else's."""
+    written = {o.symbol for step in steps for o in step.outputs if o.space is Space.MEMORY}
+    for number in range(bundle.arguments):
+        if bundle.has_pool and number == 0:
+            yield Use.SCRATCH
+        else:
+            yield Use.SHARED if number in written else Use.READ
 
 
 def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tuple[str, str]]:

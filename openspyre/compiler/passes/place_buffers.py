@@ -1,4 +1,7 @@
-"""Places temps in the program's pool: first fit by lifetime, so that temps that never live together share memory."""
+"""Places temps in the program's pool: first fit by lifetime, so that temps that never live together share memory.
+
+Bytes are left alone for some ops before another temp takes them: what was in them can then be computed later, by whoever reads it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,17 @@ from openspyre.spec.formats import STICK_BYTES
 
 @dataclass(frozen=True, slots=True)
 class PlaceBuffers:
-    """`alignment` of every temp, in bytes."""
+    """`alignment` of every temp, in bytes. Bytes rest for `rest` ops, unless the pool then has more than `roomy_bytes`."""
 
     alignment: int = STICK_BYTES
+    rest: int = 16
+    roomy_bytes: int = 1 << 30
 
     def run(self, program: Program) -> Program:
+        placed = self._placed(program, self.rest)
+        return placed if placed.pool_bytes <= self.roomy_bytes or not self.rest else self._placed(program, 0)
+
+    def _placed(self, program: Program, rest: int) -> Program:
         first: dict[str, int] = {}
         last: dict[str, int] = {}
         for when, op in enumerate(program.ops):
@@ -27,7 +36,7 @@ class PlaceBuffers:
         alive: list[Buffer] = []
         temps = [buffer for buffer in program.buffers if buffer.role is Role.TEMP and buffer.name in first]
         for buffer in sorted(temps, key=lambda b: first[b.name]):
-            alive = [other for other in alive if last[other.name] >= first[buffer.name]]
+            alive = [other for other in alive if last[other.name] + rest >= first[buffer.name]]
             alive.append(replace(buffer, place=self._gap(alive, self._bytes(buffer))))
             placed.append(alive[-1])
         by_name = {buffer.name: buffer for buffer in placed}
