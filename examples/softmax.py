@@ -17,7 +17,9 @@ def main() -> None:
     # Read as float32: the host's float16 has fewer bits for small numbers than the card's format.
     unit = 2.0**-9 * exact.amax(1, keepdim=True)
     error = ((eager.float().cpu() - exact).abs() / unit).max().item()
-    print(f"largest error: {error:.2f} units of the card's 9 fraction bits at its row's scale: five ops, each of which rounds")
+    print(
+        f"largest error: {error:.2f} units of the card's 9 fraction bits at its row's scale: five ops, each of which rounds"
+    )
     print("compiled gives the bits of eager:", torch.equal(eager.cpu(), compiled.cpu()))
     print("rows sum to one:", torch.allclose(eager.cpu().double().sum(1), torch.ones(512).double(), atol=2e-3))
 
