@@ -23,9 +23,7 @@ def program(row: Row, dtype: str = "float16", **attributes: float | str) -> Prog
     folds = row.kind in (Kind.REDUCTION, Kind.ROWS)
     small = row.kind is Kind.REDUCTION
     result = "bool" if row.promotion is Promotion.BOOL else dtype
-    operands = (
-        row.operands + len(attributes.get("affine", "")) if isinstance(attributes.get("affine"), str) else row.operands
-    )
+    operands = row.operands + len(str(attributes.get("affine", "")))
     inputs = [Buffer(f"x{i}", dtype, SIZE, row_major(SIZE), Role.INPUT) for i in range(operands)]
     size = (5, 1) if small else SIZE
     out = Buffer("out", result, size, row_major(size), Role.OUTPUT)
