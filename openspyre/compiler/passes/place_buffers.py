@@ -19,7 +19,7 @@ class PlaceBuffers:
     """`alignment` of every temp, in bytes. As much may rest as `resting_percent` of the pool without rest, or `resting_bytes`."""
 
     alignment: int = STICK_BYTES
-    resting_percent: int = 50
+    resting_percent: int = 60
     resting_bytes: int = 1 << 20
 
     def run(self, program: Program) -> Program:
