@@ -16,6 +16,7 @@ from openspyre.program import text as card_text
 from openspyre.program.verify import problems
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InternalError, InvalidArgument, SpyreError
+from openspyre.spec.machine import Machine
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _WORKS_ON = {"compiler": "IR text", "backend": "the text of a card's program"}
@@ -23,10 +24,7 @@ Chosen = Pass | FuseSteps
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    rooms: dict[str, Sequence[Chosen]] = {
-        "compiler": pipeline.passes(Settings.read().machine),
-        "backend": (FuseSteps(),),
-    }
+    rooms = rooms_of(Settings.read().machine)
     if options.list:
         records = [as_record(step, room) for room, passes in rooms.items() for step in passes]
         print(json.dumps(records, indent=2) if options.json else "\n".join(listing(rooms)))
@@ -52,6 +50,11 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if options.out is not None:
         _write(options.out, texts[-1][1])
     return 0
+
+
+def rooms_of(machine: Machine) -> dict[str, Sequence[Chosen]]:
+    """All passes there are, by where they live."""
+    return {"compiler": pipeline.passes(machine), "backend": (FuseSteps(),)}
 
 
 def _stages(text: str, room: str, steps: Sequence[Chosen], *, verify: bool) -> Iterator[tuple[str, str]]:
