@@ -67,6 +67,12 @@ def op_extension(description: Description) -> dict[str, Json]:
     }
 
 
+def extension_json(description: Description) -> dict[str, Json]:
+    """All of a description in one object: the record of an op that the hardware does not have."""
+    tensors: list[Json] = [tensor_extension(tensor) for tensor in description.tensors]
+    return op_extension(description) | {"tensors": tensors}
+
+
 def _inputs(description: Description) -> list[Json]:
     found: list[Json] = []
     tensors = slots = 0

@@ -59,6 +59,28 @@ def parse_description(tree: Json, problems: Problems) -> Description | None:
     return Description(row, dims, inputs, outputs, attributes)
 
 
+def parse_extension(op: Fields) -> Description | None:
+    """The description that the record of an extension op states; None, with problems, if it states none."""
+    before = len(op.problems.found)
+    op.only(*FIELDS["op"], "tensors")
+    if op.integer("version") != FORMAT_VERSION:
+        op.problems.add(
+            f"{op.path}.version", op.values.get("version"), f"{FORMAT_VERSION}, the version this build reads"
+        )
+        return None
+    dims = tuple(_dim(fields) for fields in op.inners("dims", MAX_DIMS))
+    row = op.choice("row", list(TABLE))
+    attributes = _attributes(op)
+    tensors = [_tensor(fields, len(dims)) for fields in op.inners("tensors", 64)]
+    inputs, used = _inputs(op, tensors, len(dims))
+    outputs = tuple(tensor for tensor in tensors[used:] if tensor is not None)
+    if not outputs:
+        op.problems.say(f"{op.path}.tensors", f"{len(tensors)} tensors, {used} of them inputs", "an output")
+    if len(op.problems.found) > before:
+        return None
+    return Description(row, dims, inputs, outputs, attributes)
+
+
 def _only_item(tree: dict[str, Json]) -> tuple[Json, str]:
     ((name, value),) = tree.items()
     return value, name if len(name) < 80 else "..."

@@ -32,7 +32,7 @@ _USES = {Role.INPUT: Use.READ, Role.OUTPUT: Use.FRESH, Role.UPDATE: Use.SHARED}
 
 def compile_bundle(bundle: Bundle) -> Program:
     """The program of a valid bundle, a step per execution. Its symbols are the arguments; the pool, if any, comes behind them."""
-    templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
+    templates = [template(description, repr(description.attributes)) for description in bundle.descriptions]
     return Program(
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
@@ -49,7 +49,7 @@ def _bound(bundle: Bundle, templates: list[Step]) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _template(description: Description, attributes: str) -> Step:
+def template(description: Description, attributes: str) -> Step:
     """The step of a description, its symbols being numbers of tensors and scalar slots.
 
     Attributes that compare equal may differ in kind (1, 1.0, True): their text is part of the key.

@@ -52,7 +52,8 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
         parts.append(Part(label, axis.size // unit, unit, axis.split))
     nest = Nest(instance, tuple(parts), n, lanes, frozenset((k,)))
     nest_k = Nest(instance, tuple(parts), k, k_lanes, frozenset((k,)))
-    contraction = Contraction(k_extent=by_label[k].size, k_lanes=k_lanes, b_row_stride=b.strides[k])
+    valid = min((mask.valid for mask in instance.op.masks if mask.label == k), default=by_label[k].size)
+    contraction = Contraction(k_extent=valid, k_lanes=k_lanes, b_row_stride=b.strides[k])
     return step_of(
         nest, StepKind.CONTRACT, (nest_k.operand(a), nest.operand(b)), (nest.operand(out),), contraction=contraction
     )

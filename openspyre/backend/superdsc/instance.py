@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 
 from openspyre.artifact.bundle_function import Address
@@ -23,6 +24,7 @@ class Access:
     symbol: int
     byte: int
     room: int  # steps of the indexed dim that memory has; 0 if nothing is indexed
+    rows: dict[str, int] = field(default_factory=dict)  # of dims that memory has less of than is walked
 
     def moves(self, label: str) -> bool:
         return self.tensor.scale(label) == PRESENT and label in self.strides
@@ -65,7 +67,10 @@ class Instance:
 def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> list[Instance]:
     """One instance where the cores' addresses follow from the first one's, else one for every core."""
     groups = _groups(op)
-    strides = [_strides(op, tensor, locate, argument_bytes) for tensor in op.tensors]
+    absent = [absent_rows(op, tensor, locate, argument_bytes) for tensor in op.tensors]
+    strides = [
+        _strides(op, tensor, locate, argument_bytes, rows) for tensor, rows in zip(op.tensors, absent, strict=True)
+    ]
     found = []
     for group in groups:
         bases = [
@@ -73,8 +78,8 @@ def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> li
         ]
         if all(base is not None for base in bases):
             accesses = tuple(
-                Access(tensor, moved, base.parameter or 0, base.byte, room)
-                for tensor, (moved, room), base in zip(op.tensors, strides, bases, strict=True)
+                Access(tensor, moved, base.parameter or 0, base.byte, room, rows)
+                for tensor, (moved, room), base, rows in zip(op.tensors, strides, bases, absent, strict=True)
                 if base is not None
             )
             found.append(Instance(op, op.axes, {}, accesses, group))
@@ -95,10 +100,12 @@ def _groups(op: SuperDsc) -> list[dict[tuple[int, ...], int]]:
     return found if keeps else found[:1]
 
 
-def _strides(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes) -> tuple[dict[str, int], int]:
+def _strides(
+    op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes, rows: dict[str, int]
+) -> tuple[dict[str, int], int]:
     """Elements per step of each dim, and how many steps of the indexed dim there are."""
     unknown = tensor.indexed if tensor.indirection is Indirection.VALUE else None
-    extents = {label: _extent(op, tensor, label) for label in tensor.order}
+    extents = {label: _extent(op, tensor, label) for label in tensor.order} | rows
     room = 0
     if unknown is not None:
         # The extent of an indexed dim stands in no field: the argument's bytes tell.
@@ -112,6 +119,29 @@ def _strides(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: Argum
         strides[label] = inner
         inner *= extents[label]
     return strides, room
+
+
+def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes) -> dict[str, int]:
+    """Dims of a restickify of which memory has fewer rows than are walked. No field tells a gap of rows that are not there
+    from one of rows that are left out: the distances of the cores do, or the argument's length."""
+    if op.op != "ReStickifyOpHBM" or tensor.component is not Component.MEMORY:
+        return {}
+    sticks = {stick.label for stick in tensor.sticks}
+    lanes = max(stick.size for other in op.tensors for stick in other.sticks)
+    unsure = [label for label in tensor.order if label not in sticks and 0 < tensor.gap(label) < lanes]
+    bytes_ = argument_bytes(locate(tensor.starts[0]).parameter or 0)
+    best: tuple[tuple[bool, bool, bool], dict[str, int]] | None = None
+    for choice in product((True, False), repeat=len(unsure)):
+        rows = {
+            label: op.axis[label].size - tensor.gap(label) for label, away in zip(unsure, choice, strict=True) if away
+        }
+        strides, _ = _strides(op, tensor, locate, argument_bytes, rows)
+        span = 128 * prod(({label: _extent(op, tensor, label) for label in tensor.order} | rows).values())
+        group = {slices: core for core, slices in enumerate(op.slices)}
+        verdict = (_base(op, tensor, strides, group, locate) is not None, span == bytes_, span <= bytes_)
+        if best is None or verdict > best[0]:
+            best = verdict, rows
+    return best[1] if best is not None else {}
 
 
 def _extent(op: SuperDsc, tensor: Tensor, label: str) -> int:

@@ -130,9 +130,9 @@ def nest_of(
         along = [a.tensor.elems_per_stick for a in accesses if a.tensor.stick == lane and a.moves(lane)]
         lanes = max(along, default=64)
         split = next(axis.split for axis in instance.axes if axis.label == lane)
-        if instance.size(lane) % (lanes * split) == 0:
+        if split == 1 or instance.size(lane) % (lanes * split) == 0:
             parts = tuple(
-                Part(axis.label, axis.size // lanes, lanes, axis.split)
+                Part(axis.label, -(-axis.size // lanes), lanes, axis.split)
                 if axis.label == lane
                 else Part(axis.label, axis.size, 1, axis.split)
                 for axis in instance.axes
