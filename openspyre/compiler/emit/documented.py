@@ -40,7 +40,7 @@ def emit_documented(program: ir.Program) -> Emitted:
     """The bundle of a program whose layouts, splits and places are chosen."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0))
-    prepared = staged(with_dense_indices(program, lambda op: not isinstance(anywhere.operations(op), str)))
+    prepared = staged(with_dense_indices(program, lambda op: not isinstance(anywhere.operation(op), str)))
     return _Emitter(prepared, frozenset(b.name for b in prepared.buffers[len(program.buffers) :])).emitted()
 
 
@@ -64,12 +64,12 @@ class _Emitter:
         for op in self.program.ops:
             if any(dim.size == 0 and not dim.reduced for dim in op.dims):
                 continue  # nothing to compute
-            found = lowering.operations(op)
+            found = lowering.operation(op)
             if isinstance(found, str):
                 self.extensions.append((op.row, found))
                 body.append(self._write(op, partial(extension_op, op, self.buffers, lowering)))
             else:
-                body += [self._write(op, partial(superdsc_of, operation)) for operation in found]
+                body.append(self._write(op, partial(superdsc_of, found)))
         pool = (Argument("pool", "pool", self.program.pool_bytes),) if self.first else ()
         parameters = [Parameter(POOL)] if self.first else []
         parameters += [Parameter(f"arg_{number}_base_addr") for number in range(len(self.arguments))]
