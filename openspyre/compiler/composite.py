@@ -19,6 +19,7 @@ from openspyre.spec.ops.row_expression import FOLD, MOMENTS, ROW
 
 WIDE, TRUTH = "float32", "bool"
 _FOLDS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "any": "amax", "all": "amin", "prod": "prod"}
+_SAME = ("int_to_bool", "int_to_float", "copy")  # truth values are 0 and 1, whole numbers are floats here
 _LOGIC = {"and": "mul", "or": "maximum", "xor": "ne"}  # of truth values, which are 0 and 1
 _KNOWN = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sqrt": np.sqrt, "neg": np.negative}
 
@@ -77,6 +78,7 @@ class Expansion:
 
     def store(self, results: list[int]) -> None:
         """Computes the results into the op's outputs."""
+        results = [self._origin(number) for number in results]
         for number, output in zip(results, self.op.outputs, strict=True):
             if number not in self.values:
                 self.targets.setdefault(number, output)
@@ -84,6 +86,12 @@ class Expansion:
             found = self._value(number)
             if not (isinstance(found, Held) and found.operand == output):
                 self._into("cast", (found,), output)
+
+    def _origin(self, number: int) -> int:
+        """The value that a conversion without an op is the same as."""
+        while number in self.steps and self.steps[number][0] in _SAME:
+            (number,) = self.steps[number][1]
+        return number
 
     def _operand(self, number: int) -> Source:
         operand = self.op.inputs[number]
@@ -134,7 +142,7 @@ class Expansion:
                 return self._as(x, self.own, target)
             case "float_to_bool":
                 return self._row("ne", (x, Known(0.0)), target)
-            case "int_to_bool" | "int_to_float" | "copy":  # truth values are 0 and 1, whole numbers are floats here
+            case _ if opcode in _SAME:
                 return x
             case "fma":
                 return self._row("add", (self._row("mul", given[:2]), given[2]), target)

@@ -9,16 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from openspyre.backend.fusion.memory import (
-    Span,
-    Touched,
-    in_memory,
-    in_scratchpads,
-    input_span,
-    itemsize,
-    output_span,
-    touched,
-)
+from openspyre.backend.fusion.memory import Span, in_memory, in_scratchpads, itemsize, span_of
 from openspyre.backend.fusion.values import Home
 from openspyre.program.model import Operand, Step, StepKind
 from openspyre.spec.sharing import shares_work
@@ -29,20 +20,13 @@ Rule = Callable[..., Step | None]  # of steps, and of what else the rule asks
 class Form:
     """Compared by identity. Spans are those of the step: their symbols are numbers too."""
 
-    __slots__ = ("inputs", "kind", "outputs", "step", "touched")
+    __slots__ = ("inputs", "kind", "outputs", "step")
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.kind: StepKind | None = None if in_scratchpads(step) else step.kind  # None: no rule may take it
-        self.touched: Touched = touched(step)
-        views = step.kind is StepKind.RELAYOUT  # moves what its views say; nothing asks for its operands' spans
-        self.inputs: tuple[Span | None, ...] = tuple(
-            input_span(step, place) if in_memory(operand) and not views else None
-            for place, operand in enumerate(step.inputs)
-        )
-        self.outputs: tuple[Span, ...] = (
-            () if views or self.kind is None else tuple(output_span(step, place) for place in range(len(step.outputs)))
-        )
+        self.inputs = tuple(span_of(step, place, output=False) for place in range(len(step.inputs)))
+        self.outputs = tuple(span_of(step, place, output=True) for place in range(len(step.outputs)))
 
 
 class Bound:
@@ -61,9 +45,10 @@ class Bound:
             return s.at(symbols[s.symbol], home.symbol, home.begin)
 
         self.inputs = [s and span(s) for s in form.inputs]
-        self.outputs = [span(s) for s in form.outputs]
-        self.reads = tuple(map(span, form.touched.reads))
-        self.writes = tuple(map(span, form.touched.writes))
+        self.outputs = [span(s) for s in form.outputs if s is not None]
+        self.writes = tuple(self.outputs)
+        reads = tuple([s for s in self.inputs if s is not None])
+        self.reads = (*reads, *self.writes) if form.step.accumulate else reads  # a scatter that adds reads its target
 
     @property
     def kind(self) -> StepKind | None:

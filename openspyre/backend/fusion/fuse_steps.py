@@ -59,11 +59,12 @@ def _problems(before: Sequence[Bound], after: Sequence[Bound], program: Program)
         for problem in step_problems(bound.form.step, len(bound.symbols), len(program.scalars)):
             yield f"step {bound.name!r}: {problem}"
     written = [{span.symbol for step in steps for span in step.writes} for steps in (before, after)]
+    gone = written[0] - written[1]
     for number, name in enumerate(program.symbols):
-        if number in written[0] - written[1]:
+        if number in gone:
             yield f"{program.use(number)} argument {name!r} is not written any more"
     for step in after:
-        if any(span.symbol in written[0] - written[1] for span in step.reads):
+        if any(span.symbol in gone for span in step.reads):
             yield f"step {step.name!r} reads what is not written any more"
 
 
@@ -90,7 +91,8 @@ def _at_home(operand: Operand, symbol: int, homes: dict[int, Home]) -> Operand:
     """An operand of a value, counted from where the value begins."""
     if symbol == operand.symbol or symbol not in homes:
         return operand
-    return replace(operand, symbol=symbol, offset=operand.offset - homes[symbol].begin // itemsize(operand.data_format))
+    o, begin = operand, homes[symbol].begin // itemsize(operand.data_format)
+    return Operand(o.kind, symbol, o.offset - begin, o.strides, o.tile_stride, o.dtype, o.data_format, o.space, o.owner)
 
 
 def _key(step: Step, operands: tuple[Operand, ...], symbols: tuple[int, ...]) -> Hashable:
@@ -99,6 +101,10 @@ def _key(step: Step, operands: tuple[Operand, ...], symbols: tuple[int, ...]) ->
         step.kind,
         *map(id, (step.loops, step.lane, step.code, step.finish, step.stages, step.contraction)),
         (step.row_results, step.combine, step.index_stride, step.index_bound, step.accumulate, step.cores),
-        tuple([replace(o, symbol=symbols.index(o.symbol)) if in_memory(o) else o for o in operands]),
+        tuple([_operand_key(o, symbols.index(o.symbol) if in_memory(o) else o.symbol) for o in operands]),
         tuple([replace(view, symbol=0) for view in step.views]),
     )
+
+
+def _operand_key(o: Operand, symbol: int) -> Hashable:
+    return symbol, o.kind, o.offset, o.strides, o.tile_stride, o.dtype, o.data_format, o.space, o.owner

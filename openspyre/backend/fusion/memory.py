@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from openspyre.program.model import Operand, OperandKind, Space, Step, Use
 from openspyre.program.reach import bounds, lanes_of, pieces
@@ -12,8 +13,7 @@ from openspyre.program.reach import itemsize as bytes_of_element
 from openspyre.spec.formats import STICK_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Bytes of a symbol or value that an operand stays within, and where they lie: in `home`, from byte `begin` on.
 
     Of every stick it touches at most the bytes [low, high): results per row may share their sticks.
@@ -30,12 +30,6 @@ class Span:
     def at(self, symbol: int, home: int, begin: int) -> Span:
         """The same bytes of another symbol; homes begin at whole sticks."""
         return Span(symbol, self.first, self.end, self.low, self.high, home, begin)
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    reads: tuple[Span, ...]
-    writes: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +89,11 @@ def in_scratchpads(step: Step) -> bool:
     return any(operand.space is Space.SCRATCHPAD for operand in (*step.inputs, *step.outputs))
 
 
-def touched(step: Step) -> Touched:
-    """What a step may read and write of memory; a scatter that adds reads its target as well."""
-    reads = tuple(input_span(step, place) for place, operand in enumerate(step.inputs) if in_memory(operand))
-    writes = tuple(output_span(step, place) for place, operand in enumerate(step.outputs) if in_memory(operand))
-    return Touched((*reads, *(writes if step.accumulate else ())), writes)
-
-
-def input_span(step: Step, place: int) -> Span:
-    return _span(step, step.inputs[place], place, output=False)
-
-
-def output_span(step: Step, place: int) -> Span:
-    return _span(step, step.outputs[place], place, output=True)
-
-
-def _span(step: Step, operand: Operand, place: int, *, output: bool) -> Span:
+def span_of(step: Step, place: int, *, output: bool) -> Span | None:
+    """What a step may touch of an operand; None if that is not in memory."""
+    operand = (step.outputs if output else step.inputs)[place]
+    if not in_memory(operand):
+        return None
     found = pieces(step, place, output=output)
     first, end = bounds(found)
     size = itemsize(operand.data_format)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,7 @@ from openspyre.spec.formats import STICK_BYTES
 Indices = slice | npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Sticks:
+class Sticks(NamedTuple):
     """Runs of sticks, the bytes [low, high) of each. Not `exact`: any of these bytes, and maybe none."""
 
     first: int
@@ -80,9 +80,12 @@ class _Write:
 class StickMap:
     """Writes are numbered in their order. Memory is cut wherever a run of any access begins or ends."""
 
-    def __init__(self, accesses: Iterable[Sticks]) -> None:
-        edges = [edge for access in accesses for edge in (access.starts(), access.starts() + access.run)]
-        self._edges = np.unique(np.concatenate(edges)) if edges else np.zeros(0, np.int64)
+    def __init__(self, accesses: Collection[Sticks]) -> None:
+        found = [access.starts() for access in accesses for _ in range(2)]
+        for access, ends in zip(accesses, found[1::2], strict=True):
+            ends += access.run
+        edges = np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        self._edges = edges[np.diff(edges, prepend=-1) > 0]
         self._last = np.full(len(self._edges), -1, np.int32)
         self._writes: list[_Write] = []
 
@@ -120,10 +123,11 @@ class StickMap:
         return frozenset(number for number in numbers if number >= 0)
 
     def _indices(self, access: Sticks) -> Indices:
+        if not access.grid:
+            first, end = self._edges.searchsorted((access.first, access.first + access.run)).tolist()
+            return slice(first, end)
         starts = access.starts()
-        first, end = (np.searchsorted(self._edges, at) for at in (starts, starts + access.run))
-        if len(starts) == 1:
-            return slice(int(first[0]), int(end[0]))
-        lengths = end - first
+        begins = self._edges.searchsorted(starts)
+        lengths = self._edges.searchsorted(starts + access.run) - begins
         behind = np.cumsum(lengths)
-        return np.repeat(first - behind + lengths, lengths) + np.arange(behind[-1])
+        return np.repeat(begins - behind + lengths, lengths) + np.arange(behind[-1])

@@ -129,7 +129,7 @@ ACCESSES = st.builds(
 @given(st.lists(st.tuples(st.booleans(), ACCESSES), max_size=12))
 def test_writers_are_those_of_every_byte(accesses: list[tuple[bool, Sticks]]) -> None:
     """Against a list of who may have written each byte; nobody who did is left out."""
-    sticks = StickMap(access for _, access in accesses)
+    sticks = StickMap([access for _, access in accesses])
     written: dict[int, set[int]] = {}
     for writes, access in accesses:
         bytes_ = [

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from openspyre.backend.fusion.memory import in_memory
 from openspyre.backend.fusion.stick_map import StickMap, Sticks, sticks_of
 from openspyre.program.model import Operand, Step, StepKind
-from openspyre.program.reach import Piece, itemsize, pieces
+from openspyre.program.reach import itemsize, pieces
 from openspyre.spec.formats import STICK_BYTES
 
 _MOST_RUNS = 1 << 22  # of sticks, by all accesses: beyond, looking takes longer than it saves
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """Where a value lies: a scratch symbol, and its first byte there."""
 
     symbol: int
@@ -39,12 +39,13 @@ def values_of(steps: Sequence[Step], symbols: int, scratch: frozenset[int]) -> V
     return _Numbering(steps, symbols, scratch, accesses).values()
 
 
+Shapes = dict[tuple[object, ...], tuple[Sticks, ...]]
 Accesses = list[list[tuple[Sticks, ...]]]  # of each step's inputs, then outputs; empty for what is no scratch memory
 
 
 def _accesses(steps: Sequence[Step], scratch: frozenset[int]) -> Accesses | None:
     found: Accesses = []
-    shapes: dict[tuple[object, ...], tuple[Piece, ...]] = {}
+    shapes: Shapes = {}
     runs = 0
     for step in steps:
         here: list[tuple[Sticks, ...]] = []
@@ -62,27 +63,19 @@ def lies_in(operand: Operand, symbols: frozenset[int]) -> bool:
     return in_memory(operand) and operand.symbol in symbols
 
 
-def _sticks(
-    step: Step, place: int, operand: Operand, output: bool, shapes: dict[tuple[object, ...], tuple[Piece, ...]]
-) -> tuple[Sticks, ...]:
-    """Steps made from one description share their loops: they touch alike."""
-    own = (step.contraction, step.index_stride, step.index_bound, place, output) if step.kind not in _PLAIN else output
-    key = (
-        step.kind,
-        id(step.loops),
-        id(step.lane),
-        own,
-        operand.kind,
-        operand.strides,
-        operand.tile_stride,
-        operand.data_format,
-    )
-    known = None if step.kind is StepKind.RELAYOUT else shapes.get(key)
-    if known is None:
-        known = shapes[key] = pieces(step, place, output=output)
+def _sticks(step: Step, place: int, operand: Operand, output: bool, shapes: Shapes) -> tuple[Sticks, ...]:
+    """Steps made from one description share their loops: they touch alike, if elsewhere."""
     size = itemsize(operand.data_format)
-    exact = not output or _writes_all(step)
-    return tuple([sticks_of(piece, operand.offset * size, size, exact=exact) for piece in known])
+    sticks, within = divmod(operand.offset * size, STICK_BYTES)
+    own = output if step.kind in _PLAIN else (place, output, step.index_stride, step.index_bound, id(step.contraction))
+    shape = (operand.kind, operand.strides, operand.tile_stride, operand.data_format)
+    key = (step.kind, id(step.loops), id(step.lane), own, shape, within)
+    known = None if step.views else shapes.get(key)
+    if known is None:
+        exact = not output or _writes_all(step)
+        touched = pieces(step, place, output=output)
+        known = shapes[key] = tuple([sticks_of(piece, within, size, exact=exact) for piece in touched])
+    return tuple([Sticks(s.first + sticks, s.grid, s.run, s.low, s.high, s.exact) for s in known])
 
 
 _PLAIN = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)

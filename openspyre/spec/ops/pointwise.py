@@ -159,6 +159,10 @@ def _atanh(x: Value) -> Value:
     return _copysign(0.5 * call("log1p", 2 * size / (1 - size)), x)
 
 
+def _logical_not(x: Value) -> Value:
+    return to_bool(1 - to_int(x)) if x.lane is Lane.BOOL else x.equals(0)
+
+
 def _logical(combine: str) -> object:
     return lambda a, b: to_bool(call(combine, to_int(to_bool(a)), to_int(to_bool(b))))
 
@@ -277,7 +281,7 @@ COMPARISONS = tuple(
 )
 
 LOGIC = (
-    pointwise("logical_not", "not x", lambda x: to_bool(1 - to_int(to_bool(x))), promotion=Promotion.BOOL, composite=Precision.OWN),
+    pointwise("logical_not", "not x", _logical_not, promotion=Promotion.BOOL, composite=Precision.OWN),
     pointwise("logical_and", "a and b", _logical("and"), operands=2, promotion=Promotion.BOOL, composite=Precision.OWN),
     pointwise("logical_or", "a or b", _logical("or"), operands=2, promotion=Promotion.BOOL, composite=Precision.OWN),
     pointwise("logical_xor", "either, not both", _logical("xor"), operands=2, promotion=Promotion.BOOL, composite=Precision.OWN),
