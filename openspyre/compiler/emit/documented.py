@@ -18,6 +18,7 @@ from openspyre.compiler.emit.indices import with_dense_indices
 from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import superdsc_of
 from openspyre.compiler.emit.staging import staged
+from openspyre.compiler.emit.truths import with_wide_truths
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -38,10 +39,14 @@ class Emitted:
 
 def emit_documented(program: ir.Program) -> Emitted:
     """The bundle of a program whose layouts, splits and places are chosen."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0))
-    prepared = staged(with_dense_indices(program, lambda op: not isinstance(anywhere.operation(op), str)))
+    prepared = staged(with_wide_truths(with_dense_indices(program, _takes), _takes))
     return _Emitter(prepared, frozenset(b.name for b in prepared.buffers[len(program.buffers) :])).emitted()
+
+
+def _takes(op: ir.Op, buffers: dict[str, ir.Buffer]) -> bool:
+    """Whether the hardware has such an op, wherever its tensors lie."""
+    anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0))
+    return not isinstance(anywhere.operation(op), str)
 
 
 class _Emitter:

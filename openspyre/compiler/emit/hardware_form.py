@@ -90,7 +90,7 @@ def _cast(op: ir.Op, given: tuple[ir.Operand | float, ...], formats: dict[int, D
     if target.dtype == "bool" and source.dtype in _HALVES:
         return Form("notequal", (source, 0.0))
     floats = all("float" in dtype or dtype == "bool" for dtype in (source.dtype, target.dtype))
-    name = _CASTS.get(pair) if floats and target.dtype != "bool" else None
+    name = _CASTS.get(pair) if floats and (target.dtype != "bool" or source.dtype == "bool") else None
     if name is None:
         raise NoSuchOp(f"no op of the hardware makes {target.dtype} of {source.dtype}")
     return Form(name, given)
@@ -120,5 +120,5 @@ def _check(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> None:
     whole = [access.dtype for access in accesses if "float" not in access.dtype and access.dtype != "bool"]
     if whole and known.shape is Shape.POINTWISE:
         raise NoSuchOp(f"{form.name} of the hardware does not take {whole[0]}")
-    if target.dtype == "bool" and form.name not in _GIVES_TRUTH | _KEEPS_TRUTH:
+    if target.dtype == "bool" and form.name not in _GIVES_TRUTH | _KEEPS_TRUTH and known.shape is not Shape.CAST:
         raise NoSuchOp(f"{form.name} gives other numbers than truth values")
