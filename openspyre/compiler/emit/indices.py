@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 from openspyre.compiler import ir
+from openspyre.compiler.emit.staging import Takes
 from openspyre.spec.ops import TABLE, Kind
 
 
-def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op, dict[str, ir.Buffer]], bool]) -> ir.Program:
+def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
     """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any more are dropped."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     temps = {buffer.name for buffer in program.buffers if buffer.role is ir.Role.TEMP}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from openspyre.compiler import ir
+from openspyre.compiler.emit.staging import Takes
 from openspyre.compiler.sticks import Misfit, stick_access
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import STICK_BYTES, DataFormats
@@ -15,7 +15,7 @@ from openspyre.spec.ops import TABLE, Kind
 _WIDE = DataFormats.IEEE_FP32
 
 
-def with_wide_truths(program: ir.Program, takes: Callable[[ir.Op, dict[str, ir.Buffer]], bool]) -> ir.Program:
+def with_wide_truths(program: ir.Program, takes: Takes) -> ir.Program:
     """The program with truth values in fp32, behind its pool, where an op that the hardware takes so meets them and fp32."""
     work = _Work(program, takes)
     for op in program.ops:
@@ -24,7 +24,7 @@ def with_wide_truths(program: ir.Program, takes: Callable[[ir.Op, dict[str, ir.B
 
 
 class _Work:
-    def __init__(self, program: ir.Program, takes: Callable[[ir.Op, dict[str, ir.Buffer]], bool]) -> None:
+    def __init__(self, program: ir.Program, takes: Takes) -> None:
         self.takes, self.pool = takes, program.pool_bytes
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.ops: list[ir.Op] = []
