@@ -70,7 +70,7 @@ class Moves:
             return None
         same = here == there or (here is None and there is not None and not source.strides[there])
         op = Op("", "identity" if same else "restickify", dims, (source,), (target,))
-        return None if isinstance(self._lowering.operations(op), str) else Chain((op,))
+        return None if isinstance(self._lowering.operation(op), str) else Chain((op,))
 
     def between(self, dims: tuple[Dim, ...], source: Access, target: Access) -> Chain | None:
         """The shortest way: directly, or with dense copies before or behind a restickify, or both."""

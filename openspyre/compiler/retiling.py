@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import gcd
 
 from openspyre.compiler.ir import Access, Buffer, Dim
 from openspyre.compiler.moves import Moves
@@ -54,6 +55,9 @@ def box_of(access: Access, dims: tuple[Dim, ...], buffer: Buffer, *, written: bo
         if any(digit.device_dim == last for digit in own[0].digits):
             low = low // lanes * lanes
             high = min(-(-high // lanes) * lanes, own[0].extent) if written else high
+        step = gcd(*walk.steps) // per_outer
+        if step > 1:  # whole steps, where there are some: gaps count them
+            high = min(low + -(-(high - low) // step) * step, own[0].extent)
         ranges += [(own[0], low, high), *((group, 0, group.extent) for group in own[1:])]
         inner.append((walk, low * per_outer, len(ranges) - 1))
     return _boxed(ranges, inner, len(dims))
