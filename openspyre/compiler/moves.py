@@ -38,7 +38,7 @@ class Moves:
         self.largest = largest
         self._lowering = Lowering(self.buffers, lambda name: Address(0), lambda number, form: Address(0))
 
-    def lane(self, dims: tuple[Dim, ...], access: Access) -> int | None | Misfit:
+    def lane(self, dims: tuple[Dim, ...], access: Access) -> int | Misfit | None:
         """The dim along the sticks of an access; None if it has one value a stick."""
         found = stick_access(access, dims, self.buffers[access.buffer])
         return found if isinstance(found, Misfit) else found.lane_dim
@@ -90,7 +90,7 @@ class Moves:
                     return chain + last
         return None
 
-    def _step(self, dims: tuple[Dim, ...], source: Access, lane: int | None | Misfit) -> tuple[Chain, Access] | None:
+    def _step(self, dims: tuple[Dim, ...], source: Access, lane: int | Misfit | None) -> tuple[Chain, Access] | None:
         """A move into a temp of its own."""
         if isinstance(lane, Misfit):
             return None

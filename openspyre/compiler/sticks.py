@@ -95,7 +95,9 @@ def _stick_access(
     return StickAccess(Lanes.SPLAT if lane_dim is None else Lanes.VECTOR, lane_dim, first, tuple(per_step))
 
 
-def _walk(offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], addressing: Addressing) -> list[GroupWalk] | None:
+def _walk(
+    offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], addressing: Addressing
+) -> list[GroupWalk] | None:
     """Splits the flat offset into group coordinates; None where an index would carry from one group into an unrelated one."""
     groups = list(addressing.groups)
     while True:

@@ -96,7 +96,7 @@ class Lowering:
             raise NoSuchOp("it changes the format on its way")
         here, there = (self.sticks(op, access).lane_dim for access in (source, target))
         if here != there and not (here is None and there is not None and not source.strides[there]):
-            if there is not None and not source.strides[there] or here is not None and not target.strides[here]:
+            if (there is not None and not source.strides[there]) or (here is not None and not target.strides[here]):
                 raise NoSuchOp("its source is the same along the sticks of its target")
             return self._restickify(op, source, target, unit=None in (here, there))
         nest = Nest(self, op, [source], target)
@@ -114,7 +114,9 @@ class Lowering:
                 if d != operand.walk.lane and gap < _AMBIGUOUS and not nest.is_padded(d)
             ]
             if operand.walk.skipped > 1:
-                raise NoSuchOp("it leaves out sticks within a step, which a restickify would take for rows that are not there")
+                raise NoSuchOp(
+                    "it leaves out sticks within a step, which a restickify would take for rows that are not there"
+                )
             if whole and self.buffers[access.buffer].role is ir.Role.TEMP:
                 raise NoSuchOp("in the pool, the documents cannot tell rows it leaves out from rows that are not there")
         if any(extent.split > 1 for d, extent in enumerate(nest.extents) if nest.is_padded(d)):
