@@ -11,7 +11,10 @@ from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Role
 from openspyre.compiler.sticks import Misfit, stick_access
 from openspyre.spec.addressing import row_major
+from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
+
+_COST_OF_AN_OP = 1 << 14  # in bytes of temps
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,10 @@ class Chain:
         return Chain((*self.ops, *other.ops), (*self.temps, *other.temps))
 
     @property
-    def bytes(self) -> int:
-        return sum(temp.layout.device_bytes for temp in self.temps if temp.layout is not None)
+    def cost(self) -> int:
+        """In bytes of temps."""
+        taken = sum(temp.layout.device_bytes for temp in self.temps if temp.layout is not None)
+        return taken + _COST_OF_AN_OP * len(self.ops)
 
 
 class Moves:
@@ -46,17 +51,8 @@ class Moves:
     def temp(self, sizes: Sequence[int], stick: int | None, like: Buffer) -> Buffer | None:
         """A buffer with sticks along one dim, or a value a stick; all other dims lie outside, in their order, so that they can be counted through."""
         assert like.layout is not None
-        form, stride = like.layout.device_dtype, row_major(sizes)
-        lanes = form.elems_per_stick()
-        outside = [d for d in range(len(sizes)) if d != stick]
-        size = [*(sizes[d] for d in outside), lanes]
-        steps = [*(stride[d] for d in outside), -1]
-        if stick is not None:
-            size = [-(-sizes[stick] // lanes), *size]
-            steps = [lanes * stride[stick], *steps[:-1], stride[stick]]
-        elif not outside:
-            size, steps = [1, lanes], [-1, -1]
-        layout = SpyreTensorLayout(size, steps, form)
+        stride = row_major(sizes)
+        layout = layout_along(sizes, stride, stick, like.layout.device_dtype)
         if layout.device_bytes > self.largest:
             return None
         made = Buffer(f"t{len(self.buffers)}", like.dtype, tuple(sizes), stride, Role.TEMP, layout)
@@ -100,6 +96,21 @@ class Moves:
         access = Access(temp.name, 0, temp.stride, source.dtype)
         move = self.direct(dims, source, access)
         return None if move is None else (Chain(move.ops, (temp,)), access)
+
+
+def layout_along(
+    sizes: Sequence[int], strides: Sequence[int], stick: int | None, form: DataFormats
+) -> SpyreTensorLayout:
+    """Sticks along one dim, or a value a stick; all other dims outside, by their strides."""
+    lanes = form.elems_per_stick()
+    outside = sorted((d for d in range(len(sizes)) if d != stick and sizes[d] > 1), key=lambda d: -strides[d])
+    size, steps = [*(sizes[d] for d in outside), lanes], [*(strides[d] for d in outside), -1]
+    if stick is not None:
+        size = [-(-sizes[stick] // lanes), *size]
+        steps = [lanes * strides[stick], *steps[:-1], strides[stick]]
+    elif not outside:
+        size, steps = [1, lanes], [-1, -1]
+    return SpyreTensorLayout(size, steps, form)
 
 
 _SUBSETS = ((0,), (1,), (0, 1))

@@ -34,7 +34,8 @@ class Fusion:
         self._drop_dead()
         for place in reversed(range(len(self.steps))):  # what a step needs of its operands follows from its results
             self._narrow(place)
-        relayouts = (self._read_through_a_relayout, self._write_through_a_relayout)
+        through = self._write_through_a_relayout
+        relayouts = (through, self._read_through_a_relayout, through)
         first = (*relayouts, self._inline_everywhere, self._read_through)
         finishes = (self._finish, self._finish_across_relayouts)
         rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)

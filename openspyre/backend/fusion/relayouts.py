@@ -46,13 +46,17 @@ def moves_nothing(step: Step) -> bool:
 
 def covered(reader: Step, writers: Sequence[Step]) -> bool:
     """Whether relayouts write, each its own part, all that another one reads."""
-    dims = _dims(reader.views[0], reader.views[0])
+    source = reader.views[0]
+    return any(_cover(_dims(source, source, joined=joined), source, writers) for joined in (False, True))
+
+
+def _cover(dims: list[_Dim] | None, source: View, writers: Sequence[Step]) -> bool:
     if dims is None:
         return False
     ranges: list[list[range]] = []
     for writer in writers:
         view = writer.views[1]
-        found = _index(view, reader.views[0], dims)
+        found = _index(view, source, dims)
         if found is None or any(n > 1 and not s for n, s in zip(view.size, view.stride, strict=True)):
             return False
         ends = [start + sum(s * (n - 1) for s, n in zip(steps, view.size, strict=True)) for start, steps in found]
@@ -87,7 +91,7 @@ def _rebased(view: View, here: View, there: View) -> View | None:
     return replace(there, offset=offset, size=view.size, stride=tuple(strides))
 
 
-def _dims(here: View, there: View) -> list[_Dim] | None:
+def _dims(here: View, there: View, *, joined: bool = True) -> list[_Dim] | None:
     """Dims by decreasing steps on this side, joined where both sides count on; None if elements lie on each other here."""
     found: list[_Dim] = []
     sides = zip(here.size, here.stride, there.stride, strict=True)
@@ -95,7 +99,7 @@ def _dims(here: View, there: View) -> list[_Dim] | None:
         last = found[-1] if found else None
         if dim.here <= 0:
             return None
-        if last is not None and (last.here, last.there) == (dim.size * dim.here, dim.size * dim.there):
+        if joined and last is not None and (last.here, last.there) == (dim.size * dim.here, dim.size * dim.there):
             found[-1] = _Dim(last.size * dim.size, dim.here, dim.there)
         else:
             found.append(dim)

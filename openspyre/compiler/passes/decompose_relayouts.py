@@ -6,17 +6,16 @@ sticks, once another dim (or none) runs along them. A relayout for which no such
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.moves import Chain, Moves, named, refined
+from openspyre.compiler.pieces import put_together
 from openspyre.compiler.retiling import Box, box_of, retiled
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.ops import TABLE, Kind
-
-_COST_OF_AN_OP = 1 << 14  # in bytes of temps
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +26,32 @@ class DecomposeRelayouts:
     spread: int = 4
 
     def run(self, program: Program) -> Program:
+        known: dict[Hashable, Chain | None] = {}
+
+        def cost(op: Op, buffers: Mapping[str, Buffer], keeps: bool) -> int | None:
+            chain = self._chain(op, buffers, keeps=keeps, known=known)
+            return None if chain is None else chain.cost
+
+        return self._decomposed(put_together(program, _moves, cost), known)
+
+    def _decomposed(self, program: Program, known: dict[Hashable, Chain | None]) -> Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         held = {buffer.name for buffer in program.buffers if buffer.role in (Role.INPUT, Role.UPDATE) or buffer.unset}
-        known: dict[Hashable, Chain | None] = {}
         ops: list[Op] = []
         for op in program.ops:
-            chain = self._chain(op, buffers, held, known)
+            keeps = any(access.buffer in held for access in op.outputs)
+            chain = self._chain(op, buffers, keeps=keeps, known=known)
             held |= {access.buffer for access in op.outputs}
             ops += [op] if chain is None else chain.ops
             buffers |= {} if chain is None else {temp.name: temp for temp in chain.temps}
         return replace(program, buffers=tuple(buffers.values()), ops=tuple(ops))
 
     def _chain(
-        self, op: Op, buffers: dict[str, Buffer], held: set[str], known: dict[Hashable, Chain | None]
+        self, op: Op, buffers: Mapping[str, Buffer], *, keeps: bool, known: dict[Hashable, Chain | None]
     ) -> Chain | None:
         if not _moves(op) or any(dim.size == 0 for dim in op.dims):
             return None
         source, target = op.accesses
-        keeps = target.buffer in held
         roles = tuple(buffers[access.buffer].role is Role.TEMP for access in op.accesses)
         key = (structure_of(op, buffers), roles, keeps)
         if key not in known:
@@ -83,7 +90,7 @@ class _Search:
 
     def best(self) -> Chain | None:
         found = [chain for chain in self._chains() if chain is not None]
-        return min(found, key=lambda chain: chain.bytes + _COST_OF_AN_OP * len(chain.ops), default=None)
+        return min(found, key=lambda chain: chain.cost, default=None)
 
     def _chains(self) -> Iterator[Chain | None]:
         yield self.moves.between(self.dims, self.read, self.written)
