@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from math import prod
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.compiler.emit.lowering import Lowering
@@ -15,6 +17,7 @@ from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 
 _COST_OF_AN_OP = 1 << 14  # in bytes of temps
+_MOST_WINDOWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,40 @@ class Moves:
         op = Op("", "identity" if same else "restickify", dims, (source,), (target,))
         return None if isinstance(self._lowering.operation(op), str) else Chain((op,))
 
+    def copied(self, dims: tuple[Dim, ...], source: Access, target: Access) -> Chain | None:
+        """One op, or one for each index of dims that step through what others step through: windows."""
+        found = self.direct(dims, source, target)
+        here, there = self.lane(dims, source), self.lane(dims, target)
+        if found is not None or isinstance(here, Misfit) or here != there:
+            return found
+        unrolled = self._meeting(dims, source)
+        if not unrolled or prod(dims[d].size for d in unrolled) > _MOST_WINDOWS:
+            return None
+        chain = Chain()
+        for index in product(*(range(dims[d].size) for d in unrolled)):
+            sides = [_at(access, dict(zip(unrolled, index, strict=True))) for access in (source, target)]
+            part = self.direct(tuple(dim for d, dim in enumerate(dims) if d not in unrolled), *sides)
+            if part is None:
+                return None
+            chain += part
+        return chain
+
+    def _meeting(self, dims: tuple[Dim, ...], access: Access) -> list[int]:
+        """Dims without which all others of an access step further than those inside them reach."""
+        found = stick_access(access, dims, self.buffers[access.buffer])
+        gone: list[int] = []
+        while not isinstance(found, Misfit):
+            moving = sorted((s, d) for d, s in enumerate(found.strides) if s and d not in gone and d != found.lane_dim)
+            pairs = pairwise(moving)
+            bad = next(((i, o) for (s, i), (t, o) in pairs if t < s * dims[i].size), None)
+            if bad is None:
+                break
+            gone.append(min(bad, key=lambda d: dims[d].size))
+        return sorted(gone)
+
     def between(self, dims: tuple[Dim, ...], source: Access, target: Access) -> Chain | None:
         """The shortest way: directly, or with dense copies before or behind a restickify, or both."""
-        if (found := self.direct(dims, source, target)) is not None:
+        if (found := self.copied(dims, source, target)) is not None:
             return found
         lanes = [self.lane(dims, access) for access in (source, target)]
         for ways in _SUBSETS:
@@ -81,7 +115,7 @@ class Moves:
                     break
                 chain, at = chain + copied[0], copied[1]
             else:
-                last = self.direct(dims, at, target)
+                last = self.copied(dims, at, target)
                 if last is not None:
                     return chain + last
         return None
@@ -94,7 +128,7 @@ class Moves:
         if temp is None:
             return None
         access = Access(temp.name, 0, temp.stride, source.dtype)
-        move = self.direct(dims, source, access)
+        move = self.copied(dims, source, access)
         return None if move is None else (Chain(move.ops, (temp,)), access)
 
 
@@ -114,6 +148,13 @@ def layout_along(
 
 
 _SUBSETS = ((0,), (1,), (0, 1))
+
+
+def _at(access: Access, index: dict[int, int]) -> Access:
+    """The access at an index of some dims, along the others."""
+    offset = access.offset + sum(access.strides[d] * place for d, place in index.items())
+    strides = tuple(stride for d, stride in enumerate(access.strides) if d not in index)
+    return replace(access, offset=offset, strides=strides)
 
 
 def named(chain: Chain, prefix: str, origin: str, names: dict[str, str]) -> Chain:

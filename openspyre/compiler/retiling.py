@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
+from math import lcm
 
 from openspyre.compiler.ir import Access, Buffer, Dim
 from openspyre.compiler.moves import Moves
@@ -17,10 +17,11 @@ from openspyre.spec.addressing import Group
 class Box:
     """Part of a buffer, by dims that its layout tiles apart: `begin` is its host offset, `steps` those of its dims.
 
-    `inside` is the access in it, if it were row-major: offset and strides.
+    `offset` and `strides` are those of the access in a row-major copy of it that has `room` for the last steps.
     """
 
     sizes: tuple[int, ...]
+    room: tuple[int, ...]
     begin: int
     steps: tuple[int, ...]
     offset: int
@@ -45,7 +46,7 @@ def box_of(access: Access, dims: tuple[Dim, ...], buffer: Buffer, *, written: bo
     addressing = buffer.layout.addressing(buffer.size, buffer.stride)
     last = len(addressing.device_size) - 1
     lanes = buffer.layout.elems_per_stick()
-    ranges: list[tuple[Group, int, int]] = []
+    ranges: list[tuple[Group, int, int, int]] = []  # from, to, and room for so many
     inner: list[tuple[GroupWalk, int, int]] = []  # a walk, where its box begins, and the place of its innermost group
     for walk in walks:
         own = [group for group in addressing.groups if _contains(walk.group, group)]
@@ -55,10 +56,11 @@ def box_of(access: Access, dims: tuple[Dim, ...], buffer: Buffer, *, written: bo
         if any(digit.device_dim == last for digit in own[0].digits):
             low = low // lanes * lanes
             high = min(-(-high // lanes) * lanes, own[0].extent) if written else high
-        step = gcd(*walk.steps) // per_outer
-        if step > 1:  # whole steps, where there are some: gaps count them
-            high = min(low + -(-(high - low) // step) * step, own[0].extent)
-        ranges += [(own[0], low, high), *((group, 0, group.extent) for group in own[1:])]
+        step = lcm(*(step // per_outer for step in walk.steps if step >= per_outer))
+        whole = -(-(high - low) // step) * step  # gaps count whole steps
+        high = high if written else min(low + whole, own[0].extent)
+        ranges.append((own[0], low, high, high - low if written else max(whole, high - low)))
+        ranges += [(group, 0, group.extent, group.extent) for group in own[1:]]
         inner.append((walk, low * per_outer, len(ranges) - 1))
     return _boxed(ranges, inner, len(dims))
 
@@ -67,26 +69,26 @@ def _contains(whole: Group, part: Group) -> bool:
     return whole.base_stride <= part.base_stride < whole.base_stride * whole.extent
 
 
-def _boxed(ranges: list[tuple[Group, int, int]], inner: list[tuple[GroupWalk, int, int]], count: int) -> Box:
+def _boxed(ranges: list[tuple[Group, int, int, int]], inner: list[tuple[GroupWalk, int, int]], count: int) -> Box:
     unit, units = 1, [0] * len(ranges)
     for place in reversed(range(len(ranges))):
-        _, low, high = ranges[place]
         units[place] = unit
-        unit *= high - low
+        unit *= ranges[place][3]
     offset, strides = 0, [0] * count
     for walk, low, place in inner:
         offset += (walk.start - low) * units[place]
         strides = [stride + step * units[place] for stride, step in zip(strides, walk.steps, strict=True)]
-    moving = [(group, high - low) for group, low, high in ranges if high - low > 1]
-    begin = sum(low * group.base_stride for group, low, _ in ranges)
-    sizes, steps = tuple(size for _, size in moving), tuple(group.base_stride for group, _ in moving)
-    return Box(sizes, begin, steps, offset, tuple(strides))
+    moving = [(group, high - low, room) for group, low, high, room in ranges if room > 1]
+    begin = sum(low * group.base_stride for group, low, _, _ in ranges)
+    steps = tuple(group.base_stride for group, _, _ in moving)
+    sizes, rooms = tuple(size for _, size, _ in moving), tuple(room for _, _, room in moving)
+    return Box(sizes, rooms, begin, steps, offset, tuple(strides))
 
 
 def retiled(box: Box, like: Buffer, moves: Moves) -> Iterator[Buffer]:
     """Temps for a box: with each of its dims along the sticks, the largest first, and with a value a stick."""
     places = sorted(range(len(box.sizes)), key=lambda d: -box.sizes[d])
     for stick in (*places, None):
-        temp = moves.temp(box.sizes, stick, like)
+        temp = moves.temp(box.room, stick, like)
         if temp is not None:
             yield temp

@@ -11,7 +11,7 @@ from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
 from openspyre.backend.fusion.nests import lane_of, narrowed
-from openspyre.backend.fusion.relayouts import covered, moves_nothing, read_through, written_through
+from openspyre.backend.fusion.relayouts import covered, moves_nothing, read_through, rolled, steady, written_through
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
@@ -35,7 +35,7 @@ class Fusion:
         for place in reversed(range(len(self.steps))):  # what a step needs of its operands follows from its results
             self._narrow(place)
         through = self._write_through_a_relayout
-        relayouts = (through, self._read_through_a_relayout, through)
+        relayouts = (through, self._read_through_a_relayout, through, self._roll, self._roll)
         first = (*relayouts, self._inline_everywhere, self._read_through)
         finishes = (self._finish, self._finish_across_relayouts)
         rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)
@@ -136,6 +136,25 @@ class Fusion:
             if span is not None and step is not None and old in step.symbols and old != span.symbol:
                 symbols = tuple(span.symbol if symbol == old else symbol for symbol in step.symbols)
                 self._put(place, Bound(step.form, symbols, step.name, self.forms.homes, step.origin))
+
+    def _roll(self, place: int, first: Bound) -> bool:
+        """Relayouts in a row that go on by equal steps are one."""
+        if first.kind is not StepKind.RELAYOUT or not self._keeps_apart(first):
+            return False
+        row: list[tuple[int, Bound]] = []
+        for k, step in enumerate(self.steps[place:], place):
+            if step is not None and (step.kind is not StepKind.RELAYOUT or step.symbols != first.symbols):
+                break
+            if step is not None:
+                row.append((k, step))
+        count = steady([step.form.step for _, step in row])
+        made = self.forms.apply(rolled, tuple(step for _, step in row[:count])) if count > 1 else None
+        if made is None:
+            return False
+        for k, _ in row[:count]:
+            self._put(k, None)
+        self._put(place, made)
+        return True
 
     def _writers(self, place: int, reader: Bound) -> list[int]:
         """Steps before a relayout whose results it may read."""

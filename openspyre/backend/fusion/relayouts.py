@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 
 from openspyre.program.model import Step, View
@@ -68,6 +68,33 @@ def _cover(dims: list[_Dim] | None, source: View, writers: Sequence[Step]) -> bo
 
 def _meet(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
+
+
+def steady(steps: Sequence[Step]) -> int:
+    """How many relayouts, from the first on, differ in nothing but where they begin, and that by the same steps each time."""
+    views = [step.views for step in steps]
+    steps_on = [(b[0].offset - a[0].offset, b[1].offset - a[1].offset) for a, b in pairwise(views)]
+    count = 1
+    for step, on in zip(steps[1:], steps_on, strict=True):
+        like = replace(step, name=steps[0].name, views=_from_begin(step))
+        if on != steps_on[0] or min(on) < 0 or on[1] == 0 or like != replace(steps[0], views=_from_begin(steps[0])):
+            break
+        count += 1
+    return count
+
+
+def rolled(*steps: Step) -> Step:
+    """Such relayouts as one."""
+    first, second = steps[0].views, steps[1].views
+    views = tuple(
+        replace(view, size=(len(steps), *view.size), stride=(other.offset - view.offset, *view.stride))
+        for view, other in zip(first, second, strict=True)
+    )
+    return replace(steps[0], views=views)
+
+
+def _from_begin(step: Step) -> tuple[View, ...]:
+    return tuple(replace(view, offset=0) for view in step.views)
 
 
 def _same_buffer(one: View, other: View) -> bool:
