@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from openspyre.backend.fusion.contractions import is_copy, reading_along_k
 from openspyre.backend.fusion.finishes import finished_across, finished_by
-from openspyre.backend.fusion.forms import Bound, Forms
+from openspyre.backend.fusion.forms import Bound
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
-from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
+from openspyre.backend.fusion.memory import Span, in_scratchpads, itemsize
 from openspyre.backend.fusion.nests import lane_of, narrowed
-from openspyre.backend.fusion.relayouts import covered, moves_nothing, read_through, rolled, steady, written_through
+from openspyre.backend.fusion.relayout_chains import RelayoutChains
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
@@ -20,23 +19,14 @@ _INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 _NESTS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 
 
-class Fusion:
-    """Steps in order; those that went into others are None."""
-
-    def __init__(self, steps: tuple[Bound, ...], memory: Memory, forms: Forms) -> None:
-        self.memory, self.forms = memory, forms
-        self.steps: list[Bound | None] = [*steps]
-        self._reading_symbol: dict[int, set[int]] = {}  # symbol -> steps that read some of it
-        for place in range(len(steps)):
-            self._note_reads(place)
+class Fusion(RelayoutChains):
+    """All rules, in their order."""
 
     def run(self) -> tuple[Bound, ...]:
         self._drop_dead()
         for place in reversed(range(len(self.steps))):  # what a step needs of its operands follows from its results
             self._narrow(place)
-        through = self._write_through_a_relayout
-        relayouts = (through, self._read_through_a_relayout, through, self._roll, self._roll)
-        first = (*relayouts, self._inline_everywhere, self._read_through)
+        first = (*self.chain_rules, self._inline_everywhere, self._read_through)
         finishes = (self._finish, self._finish_across_relayouts)
         rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)
         for rule in (*first, *finishes, *rows, self._inline_everywhere, self._merge_with_a_reader):
@@ -61,108 +51,6 @@ class Fusion:
         narrow = self.forms.apply(narrowed, (maker,))
         if narrow is not None:
             self._put(place, narrow)
-
-    # --- relayouts one behind the other
-
-    def _read_through_a_relayout(self, place: int, maker: Bound) -> bool:
-        """Relayouts of what a relayout alone wrote read what it read."""
-        if maker.kind is not StepKind.RELAYOUT or not self.memory.is_temp(maker.outputs[0].symbol):
-            return False
-        (span,) = maker.outputs
-        changed = False
-        for reader in list(self._readers(place, span)):
-            step = self.steps[reader]
-            if step is None or step.kind is not StepKind.RELAYOUT or self._writers(reader, step) != [place]:
-                continue
-            if not self._stays(place, maker, reader, span):
-                continue
-            made = self.forms.apply(read_through, (step, maker))  # a relayout may read where it writes
-            if made is not None:
-                self._put(reader, made)
-                changed = True
-        if changed and not any(self._readers(place, span)):
-            self._put(place, None)
-        return False
-
-    def _write_through_a_relayout(self, place: int, reader: Bound) -> bool:
-        """Relayouts into a temp that one relayout reads write where that one does."""
-        if reader.kind is not StepKind.RELAYOUT or reader.inputs[0] is None:
-            return False
-        span = reader.inputs[0]
-        writers = self._writers(place, reader)
-        if not writers or not self.memory.is_temp(span.symbol):
-            return False
-        made: dict[int, Bound] = {}
-        kept: Bound | None = None  # what was there before, if it is read first
-        for k in writers:
-            step = self.steps[k]
-            if step is None or step.kind is not StepKind.RELAYOUT or list(self._readers(k, step.outputs[0])) != [place]:
-                return False
-            through = self.forms.apply(written_through, (step, reader))
-            if through is None:
-                return False
-            if k == writers[0] and self._moves_nothing(through):
-                kept = through
-            else:
-                made[k] = through
-        whole = writers[:1] if kept is not None else writers
-        parts = [step.form.step for k in whole if (step := self.steps[k]) is not None]
-        if not covered(reader.form.step, parts) or not self._may_write_earlier(writers[0], place, reader, list(made)):
-            return False
-        for k in (*writers, place):
-            self._put(k, made.get(k))
-        if kept is not None:
-            self._rename(reader.outputs[0].symbol, kept.inputs[0])
-        return True
-
-    def _may_write_earlier(self, first: int, last: int, reader: Bound, writers: list[int]) -> bool:
-        """Whether nobody minds that these write what a relayout at `last` would have written."""
-        for k in range(first + 1, last):
-            step = self.steps[k]
-            if step is None or k == min(writers, default=last):
-                continue
-            if self._meets(step.reads, reader.writes) or (k not in writers and self._meets(step.writes, reader.writes)):
-                return False
-        return True
-
-    def _moves_nothing(self, bound: Bound) -> bool:
-        source, target = bound.inputs[0], bound.outputs[0]
-        same = source is not None and (source.home, source.begin) == (target.home, target.begin)
-        return same and moves_nothing(bound.form.step)
-
-    def _rename(self, old: int, span: Span | None) -> None:
-        """Two values in the same bytes are one."""
-        for place, step in enumerate(self.steps):
-            if span is not None and step is not None and old in step.symbols and old != span.symbol:
-                symbols = tuple(span.symbol if symbol == old else symbol for symbol in step.symbols)
-                self._put(place, Bound(step.form, symbols, step.name, self.forms.homes, step.origin))
-
-    def _roll(self, place: int, first: Bound) -> bool:
-        """Relayouts in a row that go on by equal steps are one."""
-        if first.kind is not StepKind.RELAYOUT or not self._keeps_apart(first):
-            return False
-        row: list[tuple[int, Bound]] = []
-        for k, step in enumerate(self.steps[place:], place):
-            if step is not None and (step.kind is not StepKind.RELAYOUT or step.symbols != first.symbols):
-                break
-            if step is not None:
-                row.append((k, step))
-        count = steady([step.form.step for _, step in row])
-        made = self.forms.apply(rolled, tuple(step for _, step in row[:count])) if count > 1 else None
-        if made is None:
-            return False
-        for k, _ in row[:count]:
-            self._put(k, None)
-        self._put(place, made)
-        return True
-
-    def _writers(self, place: int, reader: Bound) -> list[int]:
-        """Steps before a relayout whose results it may read."""
-        return [
-            k
-            for k in range(place)
-            if (step := self.steps[k]) is not None and self.memory.any_flow(step.writes, reader.reads)
-        ]
 
     # --- a map computed where it is read
 
@@ -194,11 +82,6 @@ class Fusion:
         while step is not None and (place := self._reading(step, span)) is not None:
             step = self.forms.apply(_inlined, (step, maker), place, cheap)
         return step if step is not None and self._keeps_apart(step) else None
-
-    def _stays(self, place: int, maker: Bound, last: int, span: Span) -> bool:
-        """What a step reads, and what it stores, is the same until `last`."""
-        kept = (*maker.reads, span)
-        return not any(self._meets(step.writes, kept) for step in self._between(place, last))
 
     def _read_through(self, place: int, maker: Bound) -> bool:
         """A copy that turns the second operand of contractions, and nobody else's, is left out."""
@@ -325,9 +208,6 @@ class Fusion:
             return None
         return readers[0]
 
-    def _touches(self, step: Bound, spans: tuple[Span, ...]) -> bool:
-        return self._meets(step.reads, spans) or self._meets(step.writes, spans)
-
     # --- two maps side by side
 
     def _merge_with_a_reader(self, place: int, maker: Bound) -> bool:
@@ -387,66 +267,6 @@ class Fusion:
             self._touches(mine, step.writes) or self._meets(step.reads, mine.writes)
             for step in self._between(first, last)
         )
-
-    # --- what the rules ask
-
-    def _keeps_apart(self, bound: Bound) -> bool:
-        """Chunks are read before they are stored: what a step writes it reads at the very same place, or not at all."""
-        for output, written in enumerate(bound.outputs):
-            for place, read in enumerate(bound.inputs):
-                if read is None or not self.memory.meet(read, written):
-                    continue
-                if bound.kind is not StepKind.MAP or not self._same_place(bound, output, place, read=True):
-                    return False
-        return True
-
-    def _same_place(self, bound: Bound, output: int, other: int, *, read: bool = False) -> bool:
-        """Whether an output walks the very bytes of another output, or of an input, in the same order."""
-        step = bound.form.step
-        spans = (bound.outputs[output], bound.inputs[other] if read else bound.outputs[other])
-        operands = (step.outputs[output], step.inputs[other] if read else step.outputs[other])
-        keys = [
-            (
-                o.kind,
-                span.home,
-                span.begin + o.offset * itemsize(o.data_format),
-                o.strides,
-                o.tile_stride,
-                o.data_format,
-            )
-            for o, span in zip(operands, spans, strict=True)
-            if span is not None
-        ]
-        return len(keys) == 2 and keys[0] == keys[1]
-
-    def _reading(self, step: Bound, span: Span) -> int | None:
-        flows = self.memory.flows
-        return next((k for k, read in enumerate(step.inputs) if read is not None and flows(span, read)), None)
-
-    def _readers(self, place: int, span: Span) -> Iterator[int]:
-        alone = self.memory.is_alone(span.symbol)
-        candidates = sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(len(self.steps))
-        for k in candidates:
-            if k > place and (step := self.steps[k]) is not None and self.memory.any_flow((span,), step.reads):
-                yield k
-
-    def _between(self, first: int, last: int) -> Iterator[Bound]:
-        return (step for step in self.steps[first + 1 : last] if step is not None)
-
-    def _meets(self, some: tuple[Span, ...], others: tuple[Span, ...]) -> bool:
-        return self.memory.any_meet(some, others)
-
-    def _put(self, place: int, step: Bound | None) -> None:
-        gone = self.steps[place]
-        for span in () if gone is None else gone.reads:
-            self._reading_symbol[span.symbol].discard(place)
-        self.steps[place] = step
-        self._note_reads(place)
-
-    def _note_reads(self, place: int) -> None:
-        step = self.steps[place]
-        for span in () if step is None else step.reads:
-            self._reading_symbol.setdefault(span.symbol, set()).add(place)
 
     def _drop_dead(self) -> None:
         """Steps that write nothing but temps which nothing reads afterwards."""
