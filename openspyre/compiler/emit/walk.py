@@ -63,7 +63,9 @@ def _room(layout: SpyreTensorLayout, stride: int, steps: int) -> int:
     """Elements that the device dim has in which a stride steps, with as many dims outside it as the steps go through."""
     strides = row_major(tuple(layout.device_size))
     ends = sorted(step * size for step, size in zip(strides, layout.device_size, strict=True))
-    own = max((step * size for step, size in zip(strides, layout.device_size, strict=True) if step <= stride), default=0)
+    own = max(
+        (step * size for step, size in zip(strides, layout.device_size, strict=True) if step <= stride), default=0
+    )
     if own >= stride * steps:
         return own
     further = next((end for end in ends if end >= stride * steps), None)
