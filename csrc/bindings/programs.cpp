@@ -90,7 +90,7 @@ Combine combine_of(const py::handle& value) {
 
 Operand operand_of(const py::handle& model) {
   Operand operand;
-  operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar"});
+  operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar", "strided"});
   operand.space = by_name<Space>(model.attr("space"), {"memory", "scratchpad"});
   operand.owner = field<int32_t>(model, "owner");
   operand.symbol = field<int32_t>(model, "symbol");

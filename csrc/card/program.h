@@ -32,7 +32,11 @@ struct Loop {
 // Vector: the block's L lanes are L / e sticks of e elements (e = elems_per_stick of the format), `tile_stride`
 // elements apart. Splat: the one value at lane 0 serves all lanes. Iota: value = offset + sum_k i[k] * stride[k] + lane
 // * tile_stride (int32). Scalar: launch scalar number `symbol`, 32 bits already in the register's representation.
-enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
+// Strided: the block's lanes are `tile_stride` elements apart, across the sticks of a tensor. Inputs of maps,
+// reductions and rows whose blocks are whole; or of a map with one block, of which `extent` lanes are read and the rest
+// is zero.
+enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar, Strided };
+constexpr bool has_memory(OperandKind kind) { return kind != OperandKind::Iota && kind != OperandKind::Scalar; }
 
 // As an output, a Splat stores lane 0 alone: one element per point.
 // Scratchpad: the operand lies in the core's own 2 MB, or in those of another core (`owner`; such a step has one core).

@@ -122,8 +122,20 @@ class StepCheck {
     require(operand.kind != OperandKind::Vector || stick == 0 || lanes % stick == 0,
             where + ": blocks of " + std::to_string(lanes) + " lanes are not whole sticks of " + std::to_string(stick) +
                 " (" + element_text(operand) + ")");
+    if (operand.kind == OperandKind::Strided) check_strided(where);
     if (problems_.empty())
       operand.space == Space::Scratchpad ? check_scratchpad(operand, where) : check_span(operand, where);
+  }
+
+  // Beyond the last element there is nothing that could be read for padding.
+  void check_strided(const std::string& where) {
+    const LaneBlock& lane = step_.lane;
+    const bool maps = step_.kind == StepKind::Map;
+    require(maps || step_.kind == StepKind::Reduce || step_.kind == StepKind::Rows,
+            where + " has its lanes a stride apart; maps, reductions and rows read such operands");
+    require(lane.extent % lane.lanes == 0 || (maps && lane.extent < lane.lanes),
+            where + " has its lanes a stride apart: blocks of " + std::to_string(lane.lanes) +
+                " must be whole, a part of one is a map of its own");
   }
 
   // Every core has its slice at the same place, so the first stands for all.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from openspyre.program.model import Operand, OperandKind, Program, Space, Step, StepKind
+from openspyre.program.model import Operand, OperandKind, Program, Space, Step, StepKind, strided_lanes
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -57,7 +57,7 @@ def _widened(found: dict[int, Footprint], symbol: int, span: tuple[int, int]) ->
 
 def byte_span(step: Step, operand: Operand) -> tuple[int, int] | None:
     """First byte and the one behind the last that a step can touch of an operand in memory, by all cores."""
-    if operand.kind not in (OperandKind.VECTOR, OperandKind.SPLAT) or operand.space is not Space.MEMORY:
+    if not operand.kind.in_memory or operand.space is not Space.MEMORY:
         return None
     per_stick = DataFormats[operand.data_format].elems_per_stick()
     first = last = operand.offset
@@ -81,6 +81,8 @@ def _within_block(step: Step, operand: Operand, per_stick: int) -> list[tuple[in
         lanes = contraction.k_lanes
     if operand.kind is OperandKind.VECTOR:
         found += [(max(1, lanes // per_stick), operand.tile_stride), (min(lanes, per_stick), 1)]
+    if operand.kind is OperandKind.STRIDED:
+        found.append((strided_lanes(step), operand.tile_stride))
     if contraction is not None and is_b:
         rows = step.lane.lanes if contraction.b_along_k and step.lane is not None else contraction.k_lanes
         found.append((rows, contraction.b_row_stride))

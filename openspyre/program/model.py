@@ -21,6 +21,11 @@ class OperandKind(StrEnum):
     SPLAT = "splat"
     IOTA = "iota"
     SCALAR = "scalar"
+    STRIDED = "strided"
+
+    @property
+    def in_memory(self) -> bool:
+        return self in (OperandKind.VECTOR, OperandKind.SPLAT, OperandKind.STRIDED)
 
 
 class Space(StrEnum):
@@ -136,6 +141,11 @@ class Step:
     index_bound: int = 0
     accumulate: bool = False
     cores: tuple[int, ...] = ()  # the core of each slice, first loop fastest; empty: slice i is core i's
+
+
+def strided_lanes(step: Step) -> int:
+    """Lanes that are read of an operand whose lanes are a stride apart: blocks are whole, or there is one that may be shorter."""
+    return 0 if step.lane is None else min(step.lane.lanes, step.lane.extent)
 
 
 @dataclass(frozen=True, slots=True)

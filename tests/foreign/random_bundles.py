@@ -132,6 +132,7 @@ class _Maker:
         form: DataFormats = FP16,
         scratch: bool = False,
         gaps: bool = True,
+        absent: dict[str, int] | None = None,
     ) -> Tensor:
         order = [axis.label for axis in axes]
         self.rng.shuffle(order)
@@ -150,9 +151,10 @@ class _Maker:
             scales=tuple((axis.label, met[axis.label]) for axis in axes),
             component=Component.SCRATCHPAD if scratch else Component.MEMORY,
             starts=(0,) * len(slices),
-            gaps=tuple(behind.items()),
+            gaps=tuple(behind.items()) or tuple((label, rows) for label, rows in (absent or {}).items() if rows),
         )
-        return self.placed(tensor, axes, slices)
+        there = tuple(replace(axis, size=axis.size - 2 * (absent or {}).get(axis.label, 0)) for axis in axes)
+        return self.placed(tensor, there, slices)
 
     def extents(self, tensor: Tensor, axes: tuple[Axis, ...]) -> dict[str, int]:
         found = {}
@@ -367,11 +369,13 @@ class _Maker:
     def restickify(self) -> None:
         axes = (*self.space(dims=self.rng.randint(0, 2)), Axis("k", 64 * self.rng.choice((1, 2))))
         slices = self.divided(axes)
+        # Padding to whole sticks of a dim that is no stick on the other side is not in memory there; such a dim is not divided.
+        absent = {axis.label: self.rng.choice((0, 1, 7, 58)) if axis.split == 1 else 0 for axis in axes}
         tensors = [
-            self.tensor(0, axes, slices, "OUTPUT", "out", gaps=False),
-            self.tensor(1, axes, slices, "KERNEL", "k", gaps=False),
+            self.tensor(0, axes, slices, "OUTPUT", "out", gaps=False, absent={"k": absent["k"]}),
+            self.tensor(1, axes, slices, "KERNEL", "k", gaps=False, absent={"out": absent["out"]}),
         ]
-        self.told = str([(a.label, a.size, a.split) for a in axes])
+        self.told = str([(a.label, a.size, a.split) for a in axes]) + f", without {absent}"
         self.op("ReStickifyOpHBM", axes, slices, tensors)
 
     def cast(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from openspyre.program.model import Operand, OperandKind, Step, StepKind
+from openspyre.program.model import Operand, OperandKind, Step, StepKind, strided_lanes
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -54,7 +54,7 @@ class Memory:
 
 
 def in_memory(operand: Operand) -> bool:
-    return operand.kind in (OperandKind.VECTOR, OperandKind.SPLAT)
+    return operand.kind.in_memory
 
 
 @lru_cache(maxsize=64)
@@ -101,6 +101,8 @@ def _span(step: Step, operand: Operand, place: int) -> Span:
     if operand.kind is OperandKind.VECTOR and lanes:
         stick = STICK_BYTES // size
         reach += [(max(1, lanes // stick), operand.tile_stride), (min(lanes, stick), 1)]
+    if operand.kind is OperandKind.STRIDED:
+        reach.append((strided_lanes(step), operand.tile_stride))
     first = operand.offset + sum(min(0, (count - 1) * stride) for count, stride in reach)
     last = operand.offset + sum(max(0, (count - 1) * stride) for count, stride in reach)
     return Span(operand.symbol, first * size, (last + 1) * size)
