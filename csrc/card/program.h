@@ -240,11 +240,13 @@ struct Step {
 
   // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is
   // read as Vector along k, B as Vector along n with one row per k, or along k with one row per n (`b_along_k`): from
-  // one row to the next, within a block, it is `b_row_stride` elements.
+  // one row to the next, within a block, it is `b_row_stride` elements. What is read goes through a code of its own on
+  // the way to the products: its one input is an element, its one result the fp32 that is multiplied.
   int64_t k_extent = 0;
   int32_t k_lanes = 64;
   int64_t b_row_stride = 0;
   bool b_along_k = false;
+  VectorCode a_code, b_code;  // without a result: there is none
 
   // Relayout: views in host coordinates of the two buffers, resolved against the launch's addresses.
   struct View {

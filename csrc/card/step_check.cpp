@@ -336,6 +336,15 @@ class StepCheck {
 
   void check_contract() {
     if (const std::string problem = contract::problem_of(step_); !problem.empty()) problems_.push_back(problem);
+    check_operand_code(step_.a_code, "the code of A");
+    check_operand_code(step_.b_code, "the code of B");
+  }
+
+  void check_operand_code(const VectorCode& code, const std::string& where) {
+    if (code.results.empty() && code.instructions.empty()) return;
+    const CodeInput element{RegisterType::Float, false};
+    const auto types = check_code(code, {&element, 1}, where, problems_);
+    require(types.size() == 1 && types[0] != RegisterType::Int, where + " has one result, a number to be multiplied");
   }
 
   static constexpr int kMaxCores = 32;

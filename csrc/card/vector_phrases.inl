@@ -154,6 +154,7 @@ constexpr KnownPhrase kSentences[] = {
     known<LoadLink, SubLink, ExpLink, SaveLink, FoldAddLink>,
     known<LoadLink, MulLink, RoundLink, AddLink, RoundLink, SaveLink, FoldMaxLink>,
     known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink>,
+    known<LoadLink, SquareLink, RoundLink, FoldAddLink>,
     known<LoadLink, SubLink, SquareLink, FoldAddLink>,
     known<LoadLink, SquareLink, FoldAddLink>,
     known<LoadLink, StoreSen169Link>,

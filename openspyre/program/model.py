@@ -114,12 +114,17 @@ class RowStage:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart."""
+    """The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart.
+
+    `a_code`, `b_code`: what elements of an operand go through before they are multiplied, one float in, one out.
+    """
 
     k_extent: int
     k_lanes: int
     b_row_stride: int
     b_along_k: bool = False
+    a_code: Code | None = None
+    b_code: Code | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,7 @@ class _Maker:
             gaps=tuple(behind.items()) or tuple((label, rows) for label, rows in (absent or {}).items() if rows),
         )
         there = tuple(replace(axis, size=axis.size - 2 * (absent or {}).get(axis.label, 0)) for axis in axes)
-        return self.placed(tensor, there, slices)
+        return self.placed(tensor, there, slices, more=absent is None)
 
     def extents(self, tensor: Tensor, axes: tuple[Axis, ...]) -> dict[str, int]:
         found = {}
@@ -166,7 +166,10 @@ class _Maker:
             found[axis.label] = -(-(size + tensor.gap(axis.label)) // along) if tensor.scale(axis.label) == 1 else 1
         return found
 
-    def placed(self, tensor: Tensor, axes: tuple[Axis, ...], slices: tuple[tuple[int, ...], ...]) -> Tensor:
+    def placed(
+        self, tensor: Tensor, axes: tuple[Axis, ...], slices: tuple[tuple[int, ...], ...], more: bool = True
+    ) -> Tensor:
+        """`more`: the argument may go on behind the tensor."""
         extents = self.extents(tensor, axes)
         bytes_ = 128 * prod(extents.values())
         if tensor.component is Component.SCRATCHPAD:
@@ -174,7 +177,7 @@ class _Maker:
             self.scratch += bytes_
             return _moved(tensor, (start,) * len(slices))
         argument, offset = len(self.sizes), 128 * self.rng.choice((0, 0, 1, 7))
-        self.sizes.append(offset + bytes_ + 128 * self.rng.choice((0, 3)))
+        self.sizes.append(offset + bytes_ + 128 * (self.rng.choice((0, 3)) if more else 0))
         self.formats.append(tensor.format)
         step, strides = 128, {}
         for label in tensor.order:
