@@ -62,7 +62,15 @@ struct OperandCodes {
 void apply(const CompiledCode& code, float* values, int64_t count) {
   const Slots& slots = RegisterFile::mine().slots();
   set_constants(code, slots);
-  for (int64_t done = 0, lanes; done < count; done += lanes) {
+  int64_t first = 0;
+  // A single operation reads a vector before it writes it: it may work in place.
+  for (Slots here = slots; code.operations.size() == 1 && first + kLaneUnit <= count;) {
+    const int64_t lanes = std::min((count - first) / kLaneUnit * kLaneUnit, kChunkLanes);
+    here[code.inputs[0]] = here[code.results[0]] = reinterpret_cast<Lane*>(values + first);
+    execute(code, here, lanes);
+    first += lanes;
+  }
+  for (int64_t done = first, lanes; done < count; done += lanes) {
     lanes = std::min(count - done, kChunkLanes);
     std::memcpy(slots[code.inputs[0]], values + done, static_cast<size_t>(lanes) * sizeof(float));
     execute(code, slots, round_up(lanes, kLaneUnit));
@@ -220,7 +228,7 @@ class Task {
         operand_.widen(from + offset[i] * item_, a_ + i * a_pitch() + done, length);
       }
     }
-    for (int64_t i = 0; codes_.a && i < rows; ++i) apply(*codes_.a, a_ + i * a_pitch(), depth);
+    if (codes_.a && rows > 0) apply(*codes_.a, a_, (rows - 1) * a_pitch() + depth);  // what lies between rows as well
   }
 
   void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from openspyre.artifact.superdsc import PRESENT
+from dataclasses import replace
+
+from openspyre.artifact.superdsc import PRESENT, Stick
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, Part, nest_of
 from openspyre.backend.superdsc.pointwise import step_of
+from openspyre.backend.superdsc.staging import parts_of, placed
 from openspyre.program.model import Combine, Contraction, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, trace
+
+_MULTIPLIED = (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32)  # what the card has kernels for
 
 
 def lower_contraction(instance: Instance, workspace: Workspace) -> list[Step]:
@@ -26,10 +32,26 @@ def lower_contraction(instance: Instance, workspace: Workspace) -> list[Step]:
         raise InvalidArgument(f"{op.name}: sums over {', '.join(summed) or 'nothing'}, a product sums over one dim")
     (k,) = summed
     n = out.tensor.stick
-    plain = all(len(access.tensor.sticks) == 1 for access in (a, b, out))
-    if plain and a.tensor.stick == k and b.tensor.stick == n and out.moves(n) and not a.moves(n):
-        return [_product(instance, a, b, out, n, k)]
+    if a.tensor.stick == k and b.tensor.stick == n and out.moves(n) and not a.moves(n):
+        if all(access.tensor.format in _MULTIPLIED and len(access.tensor.sticks) == 1 for access in (a, b)):
+            return [_product(instance, a, b, out, n, k)]
+        wide_a, wide_b = (_widened(instance, access, workspace) for access in (a, b))
+        return [*wide_a[0], *wide_b[0], _product(instance, wide_a[1], wide_b[1], out, n, k)]
     return [_points(instance, a, b, out, k)]
+
+
+def _widened(instance: Instance, access: Access, workspace: Workspace) -> tuple[list[Step], Access]:
+    """An operand in 8 bits as 16-bit numbers, which hold them all: its sticks along one dim, as the product reads it."""
+    tensor = access.tensor
+    if tensor.format in _MULTIPLIED and len(tensor.sticks) == 1:
+        return [], access
+    form = DataFormats.SEN169_FP16
+    wide = placed(
+        instance, replace(tensor, format=form, sticks=(Stick(tensor.stick, form.elems_per_stick()),)), workspace
+    )
+    nest = nest_of(parts_of(instance, access)[0], (access, wide), lane=tensor.stick)
+    code = trace(lambda x: x, (Lane.FLOAT,))
+    return [step_of(nest, StepKind.MAP, (nest.operand(access),), (nest.operand(wide),), code=code)], wide
 
 
 def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: str) -> Step:

@@ -81,7 +81,8 @@ class Nest:
         if self.lane is not None and (
             kind is OperandKind.STRIDED or (kind is OperandKind.VECTOR and self.lanes > tensor.elems_per_stick)
         ):
-            apart = access.strides[self.lane] * scale // shrink
+            shares = any(stick.label == self.lane for stick in tensor.sticks) and kind is OperandKind.STRIDED
+            apart = (within(access, self.lane) if shares else access.strides[self.lane]) * scale // shrink
         scratchpad = tensor.component is Component.SCRATCHPAD
         return Operand(
             kind=kind,
@@ -98,7 +99,8 @@ class Nest:
         """Along its sticks, across them, or one value for all lanes."""
         if self.lane is None or not access.moves(self.lane):
             return OperandKind.SPLAT
-        return OperandKind.VECTOR if access.tensor.stick == self.lane else OperandKind.STRIDED
+        sticks = access.tensor.sticks
+        return OperandKind.VECTOR if [stick.label for stick in sticks] == [self.lane] else OperandKind.STRIDED
 
     def _stride(self, access: Access, part: Part) -> int:
         if not access.moves(part.label) or part.label == access.tensor.indexed:
@@ -141,19 +143,33 @@ def nest_of(
 
     The last of these tensors is written; with `across` the others may have their sticks along other dims.
     """
-    one_stick = all(len(access.tensor.sticks) == 1 for access in accesses)
     along_lane = accesses[-1:] if across else accesses
-    if lane is not None and one_stick and all(_fits(access, lane) for access in along_lane):
-        along = [a.tensor.elems_per_stick for a in accesses if a.tensor.stick == lane and a.moves(lane)]
+    if lane is not None and all(len(a.tensor.sticks) == 1 and _fits(a, lane) for a in along_lane):
+        along = [a.tensor.elems_per_stick for a in accesses if _runs_along(a, lane)]
         lanes = max(along, default=64)
+        if any(not _runs_along(a, lane) and _share(a, lane) not in (1, lanes) for a in accesses):
+            return _by_points(instance, accesses, reduced)
         axis = next(axis for axis in instance.axes if axis.label == lane)
         short = axis.size < lanes and axis.split == 1 and len(set(along)) == 1  # the end of a dim, a step of its own
         if short or axis.size % (lanes * axis.split) == 0:
             blocks = Part(lane, max(1, axis.size // lanes), lanes, axis.split)
             groups = [[blocks] if a is axis else _points(a.label, a.size, a.split, accesses) for a in instance.axes]
             return Nest(instance, tuple(part for group in groups for part in group), lane, max(lanes, 32), reduced)
+    return _by_points(instance, accesses, reduced)
+
+
+def _by_points(instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str]) -> Nest:
     parts = tuple(part for axis in instance.axes for part in _points(axis.label, axis.size, axis.split, accesses))
     return Nest(instance, parts, None, 64, reduced)
+
+
+def _runs_along(access: Access, lane: str) -> bool:
+    return [stick.label for stick in access.tensor.sticks] == [lane] and access.moves(lane)
+
+
+def _share(access: Access, lane: str) -> int:
+    """Elements of a dim in one stick."""
+    return prod(stick.size for stick in access.tensor.sticks if stick.label == lane) if access.moves(lane) else 1
 
 
 def _fits(access: Access, lane: str) -> bool:
