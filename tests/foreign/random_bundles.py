@@ -66,6 +66,7 @@ def random_bundle(seed: int) -> Random:
             "where",
             "reduction",
             "product",
+            "fp8 product",
             "restickify",
             "cast",
             "gather",
@@ -133,6 +134,7 @@ class _Maker:
         scratch: bool = False,
         gaps: bool = True,
         absent: dict[str, int] | None = None,
+        along: tuple[Stick, ...] | None = None,
     ) -> Tensor:
         order = [axis.label for axis in axes]
         self.rng.shuffle(order)
@@ -147,7 +149,7 @@ class _Maker:
             role=role,
             format=form,
             order=tuple(order),
-            sticks=(Stick(stick, form.elems_per_stick()),),
+            sticks=along or (Stick(stick, form.elems_per_stick()),),
             scales=tuple((axis.label, met[axis.label]) for axis in axes),
             component=Component.SCRATCHPAD if scratch else Component.MEMORY,
             starts=(0,) * len(slices),
@@ -332,14 +334,18 @@ class _Maker:
             accumulates=True,
         )
 
-    def product(self) -> None:
+    def fp8_product(self) -> None:
+        self.product(fp8=True)
+
+    def product(self, *, fp8: bool = False) -> None:
         batch = self.rng.sample(("x", "y"), self.rng.randint(0, 2))
         cores, axes = 32, []
         labels = [*batch, "mb", "out", "in"]
         self.rng.shuffle(labels)
         for label in labels:
             sticks = self.rng.choice((1, 1, 2, 4))
-            size = 64 * sticks if label in ("out", "in") else self.rng.choice((1, 2, 3, 8))
+            stick = 128 if fp8 and label == "in" else 64
+            size = stick * sticks if label in ("out", "in") else self.rng.choice((1, 2, 3, 8))
             parts = sticks if label in ("out", "in") else size
             split = self.rng.choice([n for n in range(1, parts + 1) if parts % n == 0 and n <= cores])
             cores //= split
@@ -358,14 +364,19 @@ class _Maker:
             own = tuple(axis for axis in space if axis.label in held)
             picked = [i for i, axis in enumerate(space) if axis.label in held]
             chosen = tuple(tuple(s[i] for i in picked) for s in slices)
-            tensor = self.tensor(number, own, chosen, role, sticks[role], scratch=self.scratch_sometimes())
+            if fp8:  # a stick of weights has two rows of k, side by side
+                form = FP16 if role == "OUTPUT" else DataFormats.SEN143_FP8
+                pairs = (Stick("in", 2), Stick("out", 64)) if role == "KERNEL" else None
+                tensor = self.tensor(number, own, chosen, role, sticks[role], form=form, gaps=False, along=pairs)
+            else:
+                tensor = self.tensor(number, own, chosen, role, sticks[role], scratch=self.scratch_sometimes())
             tensors.append(tensor)
             if tensor.component is Component.SCRATCHPAD:
                 (after if role == "OUTPUT" else before).append((tensor, own, chosen))
         self.told = f"{[(a.label, a.size, a.split) for a in space]} shared {sorted(shared)}"
         for tensor, own, chosen in before:
             self.copy(tensor, own, chosen, into=True)
-        self.op("batchmatmul", space, slices, tensors, unit="pt")
+        self.op("batchmatmulfp8" if fp8 else "batchmatmul", space, slices, tensors, unit="pt")
         for tensor, own, chosen in after:
             self.copy(tensor, own, chosen, into=False)
 
