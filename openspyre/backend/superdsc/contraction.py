@@ -7,7 +7,7 @@ from dataclasses import replace
 from openspyre.artifact.superdsc import PRESENT, Stick
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, Part, nest_of
-from openspyre.backend.superdsc.pointwise import step_of
+from openspyre.backend.superdsc.pointwise import MASK_VALUE, number, step_of
 from openspyre.backend.superdsc.staging import parts_of, placed
 from openspyre.program.model import Combine, Contraction, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
@@ -67,6 +67,8 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
         parts.append(Part("", 1, 1, 1))
     for label, unit in ((n, lanes), (k, k_lanes)):
         axis = by_label[label]
+        if label == k and axis.split == 1:
+            axis = replace(axis, size=-(-_summed(instance, k) // unit) * unit)
         if axis.size % (unit * axis.split):
             raise InvalidArgument(
                 f"{instance.op.name}: {label} has {axis.per_core} elements per core, sticks of {unit} must be whole"
@@ -74,10 +76,20 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
         parts.append(Part(label, axis.size // unit, unit, axis.split))
     nest = Nest(instance, tuple(parts), n, lanes, frozenset((k,)))
     nest_k = Nest(instance, tuple(parts), k, k_lanes, frozenset((k,)))
-    contraction = Contraction(k_extent=by_label[k].size, k_lanes=k_lanes, b_row_stride=b.strides[k])
+    contraction = Contraction(_summed(instance, k), k_lanes, b.strides[k])
     return step_of(
         nest, StepKind.CONTRACT, (nest_k.operand(a), nest.operand(b)), (nest.operand(out),), contraction=contraction
     )
+
+
+def _summed(instance: Instance, k: str) -> int:
+    """Elements of k that are summed: masked ones are zeros, and add nothing."""
+    size = instance.size(k)
+    valid = next((mask.valid for mask in instance.op.masks if mask.label == k), size)
+    value = instance.op.constant(MASK_VALUE)
+    if valid < size and value is not None and number(value) != 0.0:
+        raise InvalidArgument(f"{instance.op.name}: {k} is masked with {number(value)}, a product's padding is zero")
+    return min(valid, size)
 
 
 def _points(instance: Instance, a: Access, b: Access, out: Access, k: str) -> Step:
