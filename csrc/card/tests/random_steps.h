@@ -97,6 +97,12 @@ inline Operand random_operand(Random& random, const Step& step, Launch& launch, 
   return operand;
 }
 
+// Along sticks or across them; lanes that are a stride apart have nothing behind the last element.
+inline OperandKind random_reading(Random& random, const Step& step) {
+  return step.lane.extent % step.lane.lanes == 0 && pick(random, 0, 2) == 0 ? OperandKind::Strided
+                                                                            : OperandKind::Vector;
+}
+
 inline Operand random_iota(Random& random, const Step& step) {
   Operand operand;
   operand.kind = OperandKind::Iota;

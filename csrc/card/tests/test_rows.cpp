@@ -93,8 +93,8 @@ bool random_rows_agree(uint64_t seed, int64_t largest) {
   const auto all = [](size_t) { return true; };
   const auto along = [&](size_t k) { return step.loops[k].reduced; };
   const auto across = [&](size_t k) { return !step.loops[k].reduced; };
-  step.inputs.push_back(
-      random_operand(random, step, launch, pick(random, 0, 1) == 0 ? kHalf : kFloat, OperandKind::Vector, all));
+  step.inputs.push_back(random_operand(random, step, launch, pick(random, 0, 1) == 0 ? kHalf : kFloat,
+                                       random_reading(random, step), all));
   step.inputs.push_back(random_operand(random, step, launch, kHalf, OperandKind::Vector, along));
   const auto combine = [&] {
     return std::array{Combine::Sum, Combine::Max, Combine::Min}[static_cast<size_t>(pick(random, 0, 2))];
