@@ -36,10 +36,16 @@ std::optional<HotFormat> hot_format(DeviceElement element) {
       return element.dtype == DType::Int16 ? std::optional(HotFormat::Int16) : std::nullopt;
     case DataFormat::SENINT8:
       return element.dtype == DType::Int8 ? std::optional(HotFormat::Int8) : std::nullopt;
+    case DataFormat::SEN143_FP8:
+      return element.dtype == DType::Float8E4M3FN ? std::optional(HotFormat::Fp8E4M3) : std::nullopt;
+    case DataFormat::SEN152_FP8:
+      return element.dtype == DType::Float8E5M2FNUZ ? std::optional(HotFormat::Fp8E5M2) : std::nullopt;
     default:
       return std::nullopt;
   }
 }
+
+bool is_only_loaded(HotFormat format) { return format == HotFormat::Fp8E4M3 || format == HotFormat::Fp8E5M2; }
 
 DeviceElement register_element(RegisterType type) { return type == RegisterType::Int ? kIntRegister : kFloatRegister; }
 
@@ -162,7 +168,8 @@ bool can_store(const Operand& operand, RegisterType type) {
   if (operand.kind != OperandKind::Vector && operand.kind != OperandKind::Splat) return false;
   if (device_itemsize(operand.element.format) == 0) return false;
   if (operand.element.dtype != DType::Bool && type != RegisterType::Any && type != register_type(operand)) return false;
-  return hot_format(operand.element) || between(register_element(type), operand.element);
+  const auto hot = hot_format(operand.element);
+  return (hot && !is_only_loaded(*hot)) || between(register_element(type), operand.element);
 }
 
 Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels) {
@@ -185,7 +192,7 @@ Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels) 
 Port store_port(const Operand& operand, RegisterType type, int lanes, const VectorKernels& kernels) {
   Port port = memory_port(operand, lanes);
   if (type == RegisterType::Any) type = register_type(operand);
-  if (auto hot = hot_format(operand.element)) {
+  if (auto hot = hot_format(operand.element); hot && !is_only_loaded(*hot)) {
     if (*hot == HotFormat::BoolSen169 && type == RegisterType::Int) hot = HotFormat::BoolSen169FromInt;
     port.store = kernels.store[static_cast<size_t>(*hot)];
     port.sen169 = *hot == HotFormat::Sen169;

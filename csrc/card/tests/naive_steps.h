@@ -76,6 +76,8 @@ inline void encode(DeviceElement element, Bits value, bool ints, std::byte* at) 
   }
 }
 
+inline Bits exp_alone(Bits x);  // functions have tests of their own: here they stand for themselves
+
 inline Bits apply(Op op, Bits a, Bits b, Bits c) {
   const float x = real(a), y = real(b);
   const auto i = static_cast<int32_t>(a), j = static_cast<int32_t>(b);
@@ -133,6 +135,8 @@ inline Bits apply(Op op, Bits a, Bits b, Bits c) {
       encode(kHalf, a, false, code.data());
       return decode(kHalf, code.data());
     }
+    case Op::Exp:
+      return exp_alone(a);
     case Op::Copy:
       return a;
     default:
@@ -233,6 +237,14 @@ inline std::vector<Isa> isas() {
   for (int i = 0; i < kIsaCount; ++i)
     if (available(static_cast<Isa>(i))) found.push_back(static_cast<Isa>(i));
   return found;
+}
+
+inline Bits exp_alone(Bits x) {
+  alignas(64) std::array<Bits, kLaneUnit> lanes;
+  lanes.fill(x);
+  vector_kernels(Isa::Baseline)
+      .map[static_cast<size_t>(Op::Exp)](lanes.data(), lanes.data(), lanes.data(), lanes.data(), kLaneUnit);
+  return lanes[0];
 }
 
 // Runs the step on every instruction set and compares all bytes with what `expected` leaves in the launch's memory.
