@@ -56,28 +56,17 @@ class Random:
     indices: dict[int, int] = field(default_factory=dict)  # argument -> its indices are below this
 
 
+KINDS = (
+    *("unary", "binary", "where", "reduction", "product", "fp8 product", "restickify", "cast"),
+    *("gather", "scatter", "shuffle", "topk", "loop", "masked exp"),
+)
+
+
 def random_bundle(seed: int) -> Random:
     rng = random.Random(f"documented {seed}")
     make = _Maker(rng)
-    kind = rng.choice(
-        (
-            "unary",
-            "binary",
-            "where",
-            "reduction",
-            "product",
-            "fp8 product",
-            "restickify",
-            "cast",
-            "gather",
-            "scatter",
-            "shuffle",
-            "topk",
-            "loop",
-            "masked exp",
-        )
-    )
-    getattr(make, kind.replace(" ", "_"))()
+    kind = rng.choice(KINDS)
+    make.product(fp8=True) if kind == "fp8 product" else getattr(make, kind.replace(" ", "_"))()
     return Random(f"{kind}: {make.told}", make.bundle(), tuple(make.sizes), tuple(make.formats), make.indices)
 
 
@@ -155,8 +144,8 @@ class _Maker:
             starts=(0,) * len(slices),
             gaps=tuple(behind.items()) or tuple((label, rows) for label, rows in (absent or {}).items() if rows),
         )
-        there = tuple(replace(axis, size=axis.size - 2 * (absent or {}).get(axis.label, 0)) for axis in axes)
-        return self.placed(tensor, there, slices, more=absent is None)
+        own = tuple(replace(axis, size=axis.size - 2 * (absent or {}).get(axis.label, 0)) for axis in axes)
+        return self.placed(tensor, own, slices, more=absent is None)
 
     def extents(self, tensor: Tensor, axes: tuple[Axis, ...]) -> dict[str, int]:
         found = {}
@@ -334,9 +323,6 @@ class _Maker:
             accumulates=True,
         )
 
-    def fp8_product(self) -> None:
-        self.product(fp8=True)
-
     def product(self, *, fp8: bool = False) -> None:
         batch = self.rng.sample(("x", "y"), self.rng.randint(0, 2))
         cores, axes = 32, []
@@ -364,12 +350,10 @@ class _Maker:
             own = tuple(axis for axis in space if axis.label in held)
             picked = [i for i, axis in enumerate(space) if axis.label in held]
             chosen = tuple(tuple(s[i] for i in picked) for s in slices)
-            if fp8:  # a stick of weights has two rows of k, side by side
-                form = FP16 if role == "OUTPUT" else DataFormats.SEN143_FP8
-                pairs = (Stick("in", 2), Stick("out", 64)) if role == "KERNEL" else None
-                tensor = self.tensor(number, own, chosen, role, sticks[role], form=form, gaps=False, along=pairs)
-            else:
-                tensor = self.tensor(number, own, chosen, role, sticks[role], scratch=self.scratch_sometimes())
+            form = DataFormats.SEN143_FP8 if fp8 and role != "OUTPUT" else FP16
+            pairs = (Stick("in", 2), Stick("out", 64)) if fp8 and role == "KERNEL" else None  # two rows of k in a stick
+            scratch = not fp8 and self.scratch_sometimes()
+            tensor = self.tensor(number, own, chosen, role, sticks[role], None, form, scratch, not fp8, along=pairs)
             tensors.append(tensor)
             if tensor.component is Component.SCRATCHPAD:
                 (after if role == "OUTPUT" else before).append((tensor, own, chosen))
@@ -378,11 +362,10 @@ class _Maker:
             self.copy(tensor, own, chosen, into=True)
         # What lies behind the last element of k is read as zero, whatever is in memory; with a split it ends in the last part.
         depth = next(axis for axis in space if axis.label == "in")
-        masked = depth.size - self.rng.choice((0, 0, 1, 30) if depth.split > 1 else (0, 0, 1, 30, depth.size // 2))
-        masks = (Mask("in", masked),) if masked < depth.size else ()
-        self.told += f" k ends at {masked}"
-        name = "batchmatmulfp8" if fp8 else "batchmatmul"
-        self.op(name, space, slices, tensors, {"samv-maskvalue": 0.0} if masks else None, unit="pt", masks=masks)
+        end = depth.size - self.rng.choice((0, 0, 1, 30) if depth.split > 1 else (0, 0, 1, 30, depth.size // 2))
+        self.told += f" k ends at {end}"
+        masks = (Mask("in", end),) if end < depth.size else ()
+        self.op(f"batchmatmul{'fp8' * fp8}", space, slices, tensors, {"samv-maskvalue": 0.0}, "pt", masks)
         for tensor, own, chosen in after:
             self.copy(tensor, own, chosen, into=False)
 
