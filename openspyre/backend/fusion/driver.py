@@ -11,11 +11,12 @@ from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
 from openspyre.backend.fusion.nests import lane_of, narrowed
+from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
 
-_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
+_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.CONTRACT)
 _NESTS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 
 
@@ -357,7 +358,9 @@ class Fusion:
 
 
 def _inlined(reader: Step, maker: Step, place: int, anywhere: bool) -> Step | None:
-    return inlined(reader, place, maker, anywhere=anywhere)
+    if reader.kind is StepKind.CONTRACT:
+        return fed_by(reader, place, maker)
+    return inlined(reader, place, maker, anywhere=anywhere) or read_through(reader, place, maker)
 
 
 def _appended(maker: Step, reader: Step, output: int, place: int) -> Step | None:

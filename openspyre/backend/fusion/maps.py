@@ -41,7 +41,7 @@ def code_of(step: Step) -> Code:
 def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | None:
     """The reader with its input computed instead of loaded; `anywhere`: also where lanes or loops share a value."""
     found = fit(reader, Reference(False, place), maker, Reference(True, 0))
-    if found is None or (not anywhere and _repeats(found)):
+    if found is None or (not anywhere and repeats(found)):
         return None
     frame = found.frame
     link = link_between(found.guest.outputs[0], frame.inputs[place])
@@ -50,7 +50,7 @@ def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | 
     return _into_rows(found, place, link) if reader.kind is StepKind.ROWS else _into_code(found, place, link)
 
 
-def _repeats(found: Fit) -> bool:
+def repeats(found: Fit) -> bool:
     shared = any(step is None and loop.extent > 1 for step, loop in zip(found.steps, found.frame.loops, strict=True))
     return shared or (found.one_lane and lane_of(found.frame).extent > 1)
 

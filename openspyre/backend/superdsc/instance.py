@@ -29,6 +29,13 @@ class Access:
     def moves(self, label: str) -> bool:
         return self.tensor.scale(label) == PRESENT and label in self.strides
 
+    def moved(self, label: str, by: int) -> Access:
+        """The same from so many elements further along a dim."""
+        if not self.moves(label) or by == 0:
+            return self
+        per_stick = prod(stick.size for stick in self.tensor.sticks if stick.label == label)
+        return replace(self, byte=self.byte + by // per_stick * self.strides[label] * self.tensor.bytes_per_element)
+
 
 @dataclass(slots=True)
 class Workspace:
@@ -63,6 +70,16 @@ class Instance:
     def size(self, label: str) -> int:
         return next(axis.size for axis in self.axes if axis.label == label)
 
+    def part(self, label: str, first: int, size: int) -> Instance:
+        """The same over `size` elements of a dim from `first` on, which begins a stick. Parts of a dim go to one core each."""
+        axes = tuple(replace(axis, size=size) if axis.label == label else axis for axis in self.axes)
+        if any(axis.label == label and axis.split > 1 for axis in axes):
+            raise InvalidArgument(f"{self.op.name}: {label} does not fill its sticks and cannot be divided over cores")
+        accesses = tuple(access.moved(label, first) for access in self.accesses)
+        return replace(
+            self, axes=axes, first={**self.first, label: self.first.get(label, 0) + first}, accesses=accesses
+        )
+
 
 def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> list[Instance]:
     """One instance where the cores' addresses follow from the first one's, else one for every core."""
@@ -84,7 +101,7 @@ def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> li
             )
             found.append(Instance(op, op.axes, {}, accesses, group))
         else:
-            found += [_of_core(op, slices, core, strides, locate) for slices, core in group.items()]
+            found += [_of_core(op, slices, core, strides, absent, locate) for slices, core in group.items()]
     return found
 
 
@@ -189,7 +206,12 @@ def _base(
 
 
 def _of_core(
-    op: SuperDsc, slices: tuple[int, ...], core: int, strides: list[tuple[dict[str, int], int]], locate: Locate
+    op: SuperDsc,
+    slices: tuple[int, ...],
+    core: int,
+    strides: list[tuple[dict[str, int], int]],
+    absent: list[dict[str, int]],
+    locate: Locate,
 ) -> Instance:
     reduced = [
         axis.label
@@ -204,8 +226,8 @@ def _of_core(
     axes = tuple(replace(axis, size=axis.per_core, split=1) for axis in op.axes)
     first = {axis.label: index * axis.per_core for axis, index in zip(op.axes, slices, strict=True)}
     accesses = []
-    for tensor, (moved, room) in zip(op.tensors, strides, strict=True):
+    for tensor, (moved, room), rows in zip(op.tensors, strides, absent, strict=True):
         start = tensor.starts[core]
         at = Address(None, start) if tensor.component is Component.SCRATCHPAD else locate(start)
-        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room))
+        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room, rows))
     return Instance(op, axes, first, tuple(accesses), {(0,) * len(axes): core})
