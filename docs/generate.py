@@ -186,15 +186,16 @@ def _listed_fallbacks(module: ast.Module) -> Iterable[tuple[str, str]]:
 
 
 def passes() -> str:
-    from openspyre.compiler import pipeline
-    from openspyre.tools.opt_passes import as_record
+    from openspyre.spec.machine import SPYRE
+    from openspyre.tools.opt_passes import as_record, rooms_of
 
-    records = [as_record(step) for step in pipeline.passes()]
+    records = [as_record(step, room) for room, steps in rooms_of(SPYRE).items() for step in steps]
     return table(
-        ("pass", "what it does", "options"),
+        ("pass", "room", "what it does", "options"),
         (
             (
                 f"`{record['pass']}`",
+                record["room"],
                 record["purpose"],
                 ", ".join(f"`{name}={value}`" for name, value in record["options"].items()),
             )

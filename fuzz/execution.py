@@ -12,7 +12,7 @@ import numpy as np
 
 from openspyre.artifact import Bundle, read, verify, write
 from openspyre.artifact.model import Buffer, Role
-from openspyre.backend.lowering import compile_bundle
+from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.card import _card, cards, programs
 from openspyre.program.model import Program, Step, StepKind
 from openspyre.spec.errors import IndexOutOfRange, SanitizerFinding, SpyreError, ValueOutOfRange
@@ -34,8 +34,8 @@ def judge_bundle(bundle: Bundle) -> str:
         return "refused"
     _check_files(bundle)
     outcome = "executed"
-    for fuse in (False, True):
-        program = compile_bundle(bundle, fuse=fuse)
+    plain = compile_bundle(bundle)
+    for program in (plain, FuseSteps().run(plain)):
         loaded = programs.load(program)
         try:
             if _is_small(program, [buffer.layout.device_bytes for buffer in bundle.arguments]):
@@ -60,7 +60,7 @@ def _check_files(bundle: Bundle) -> None:
 def _run_in_spite(bundle: Bundle) -> None:
     """What the verifier refuses may reach the card all the same: whatever the card loads must be safe to run."""
     try:
-        program = compile_bundle(bundle, fuse=False)
+        program = compile_bundle(bundle)
     except Exception:
         return  # the back end takes valid bundles only
     judge_program(program, {buffer.name: min(abs(buffer.layout.device_bytes), 1 << 20) for buffer in bundle.arguments})

@@ -11,7 +11,7 @@ from fuzz import documented_mutants, execution, text_mutants
 from fuzz.model_mutants import mutant
 from fuzz.samples import samples
 from openspyre.artifact.model import Bundle
-from openspyre.backend.lowering import compile_bundle
+from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.program.model import Program
 
 _CHANGES = (1, 1, 1, 2, 3)
@@ -36,9 +36,9 @@ def program(seed: int, number: int) -> tuple[str, Program, dict[str, int]]:
 @cache
 def _programs() -> tuple[tuple[str, Program, dict[str, int]], ...]:
     return tuple(
-        (each.name, compile_bundle(each, fuse=fuse), {b.name: b.layout.device_bytes for b in each.arguments})
+        (each.name, program, {b.name: b.layout.device_bytes for b in each.arguments})
         for each in samples()
-        for fuse in (False, True)
+        for program in (compile_bundle(each), FuseSteps().run(compile_bundle(each)))
     )
 
 

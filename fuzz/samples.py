@@ -8,6 +8,7 @@ from functools import cache
 from openspyre.artifact.model import (
     Buffer,
     Bundle,
+    Constant,
     Description,
     Dim,
     Execution,
@@ -21,7 +22,7 @@ from openspyre.artifact.model import (
     Tensor,
 )
 from openspyre.spec.addressing import row_major
-from openspyre.spec.formats import DataFormats
+from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 
 
@@ -125,14 +126,22 @@ def transposed() -> Bundle:
 
 
 def normalised() -> Bundle:
-    """A layer norm with weight and bias along the stick, whose eps is an attribute."""
-    x, out = buffer("x", (96, 200), Role.INPUT), buffer("out", (96, 200), Role.OUTPUT)
-    weight, bias = (buffer(name, (200,), Role.INPUT) for name in ("weight", "bias"))
-    sizes = (96, 200)
+    """Mean and mean of squares along the stick, side by side in one, and what scales by them: its eps is a constant."""
+    x, scale = buffer("x", (96, 200), Role.INPUT), buffer("scale", (96,), Role.OUTPUT, "float32", sparse=True)
+    layout = SpyreTensorLayout([96, 2], [2, 1], "float32", [0, 1], ElementArrangement.EXX2)
+    pair = Buffer("pair", "float32", (96, 2), (2, 1), Role.OUTPUT, layout)
     dims = (Dim("i", 96, 32), Dim("j", 200, reduced=True))
-    whole, along = walk(x, (200, 1), sizes), walk(weight, (0, 1), sizes)
-    op = Description("layer_norm", dims, (whole, along, along), (whole,), (("eps", 1e-5), ("affine", "wb")))
-    return Bundle("normalised", (x, weight, bias, out), (op,), (Execution("norm_0", 0, _at(x, weight, bias, out)),))
+    each = Tensor("float32", layout, Lanes.SPLAT, None, (32, 0))
+    moments = Description("exx2", dims, (walk(x, (200, 1), (96, 200)),), (each, each))
+    alone = replace(each, strides=(32,))
+    eps = Constant(0x3727C5AC, "float32")
+    scaling = Description("layernormscale", dims[:1], (alone, alone, eps), (walk(scale, (1,), (96,)),))
+    sides = Place("pair", 0), Place("pair", 4)
+    executions = (
+        Execution("moments_0", 0, (*_at(x), *sides)),
+        Execution("scale_0", 1, (*sides, *_at(scale))),
+    )
+    return Bundle("normalised", (x, pair, scale), (moments, scaling), executions)
 
 
 def gathered() -> Bundle:
@@ -253,10 +262,11 @@ def running() -> Bundle:
 
 
 def chained() -> Bundle:
-    """What fusion takes together: a map, a softmax over its rows, its copy in another dtype, read as other bits."""
+    """What fusion takes together: a map, a maximum of its rows, taken off, its copy in another dtype, read as other bits."""
     x, out = buffer("x", (24, 130), Role.INPUT), buffer("out", (24, 130), Role.OUTPUT)
     copy, codes = buffer("copy", (24, 130), Role.OUTPUT, "float32"), buffer("codes", (24, 130), Role.OUTPUT, "int32")
     scaled = buffer("scaled", (24, 130), Role.TEMP, place=0)
+    top = buffer("top", (24,), Role.TEMP, place=24 * 3 * 128, sparse=True)
     sizes = (24, 130)
     of = {b.name: walk(b, (130, 1), sizes) for b in (x, out, scaled)}
     moved = {b.name: walk(b, (130, 1), sizes, view=True) for b in (out, copy, codes)}
@@ -264,17 +274,19 @@ def chained() -> Bundle:
     bits = replace(moved["copy"], dtype="int32", bits_as=DataFormats.IEEE_INT32)
     ops = (
         Description("mul", dims, (of["x"], of["x"]), (of["scaled"],)),
-        Description("softmax", (dims[0], Dim("j", 130, reduced=True)), (of["scaled"],), (of["out"],)),
+        Description("amax", (dims[0], Dim("j", 130, reduced=True)), (of["scaled"],), (walk(top, (1, 0), sizes),)),
+        Description("sub", dims, (of["scaled"], walk(top, (1, 0), sizes)), (of["out"],)),
         Description("relayout", (Dim("i", 24), Dim("j", 130)), (moved["out"],), (moved["copy"],)),
         Description("relayout", (Dim("i", 24), Dim("j", 130)), (bits,), (moved["codes"],)),
     )
     executions = (
         Execution("mul_0", 0, _at(x, x, scaled)),
-        Execution("softmax_0", 1, _at(scaled, out)),
-        Execution("move_0", 2, _at(out, copy)),
-        Execution("move_1", 3, _at(copy, codes)),
+        Execution("amax_0", 1, _at(scaled, top)),
+        Execution("sub_0", 2, _at(scaled, top, out)),
+        Execution("move_0", 3, _at(out, copy)),
+        Execution("move_1", 4, _at(copy, codes)),
     )
-    return Bundle("chained", (x, out, copy, codes, scaled), ops, executions, pool_bytes=24 * 3 * 128)
+    return Bundle("chained", (x, out, copy, codes, scaled, top), ops, executions, pool_bytes=24 * 4 * 128)
 
 
 @cache

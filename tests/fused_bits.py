@@ -3,6 +3,7 @@
 import numpy as np
 
 from openspyre.artifact.model import Bundle, Role
+from openspyre.backend.fusion import FuseSteps
 from openspyre.backend.lowering import compile_bundle
 from openspyre.card import programs
 from openspyre.program.model import Program
@@ -52,9 +53,10 @@ def results(bundle: Bundle, program: Program, seed: int, words: int) -> dict[str
 
 def steps_with_equal_bits(bundle: Bundle, seeds: tuple[int, ...] = (1, 2)) -> tuple[int, int]:
     """How many steps there are without and with fusion, and no bit between them."""
-    refused: list[str] = []
-    plain, fused = compile_bundle(bundle, fuse=False), compile_bundle(bundle, refused=refused.extend)
-    assert not refused, f"{bundle.name}: fusion made a program that no card takes: {refused}"
+    plain = compile_bundle(bundle)
+    outcome = FuseSteps().fused(plain)
+    assert not outcome.problems, f"{bundle.name}: fusion made a program that no card takes: {outcome.problems}"
+    fused = outcome.program
     for seed in seeds if plain.steps != fused.steps else ():
         words = 7
         try:

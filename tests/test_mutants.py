@@ -16,7 +16,7 @@ from fuzz.execution import judge_bundle
 from fuzz.model_mutants import mutant, sites, with_value
 from fuzz.samples import samples
 from openspyre.artifact.model import Bundle
-from openspyre.backend.lowering import compile_bundle
+from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.program.model import StepKind
 
 SEED = 9
@@ -29,9 +29,8 @@ def test_every_sample_runs(bundle: Bundle) -> None:
 
 
 def test_samples_have_every_kind_of_step() -> None:
-    found = {
-        step.kind for bundle in samples() for fuse in (False, True) for step in compile_bundle(bundle, fuse=fuse).steps
-    }
+    programs = [compile_bundle(bundle) for bundle in samples()]
+    found = {step.kind for program in (*programs, *map(FuseSteps().run, programs)) for step in program.steps}
     assert found == set(StepKind)
 
 

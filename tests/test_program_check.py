@@ -17,7 +17,8 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.ops.expression import Code, Instruction
 
 NUMBERS = (-1, 0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 127, 128, 129)
-STRICTER = ("inputs, there are", "a contraction has")  # what the card's form of a program cannot say wrong
+# What the card's form of a program cannot say wrong.
+STRICTER = ("inputs, there are", "a contraction has", "is said to be only read")
 KINDS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.GATHER, StepKind.SCATTER)
 
 DRAW = """
@@ -83,7 +84,7 @@ def card_takes(program: Program) -> bool:
 def steps() -> list[tuple[Program, Step]]:
     draws = [DRAW.format(row=row, dtype=dtype, first=a, second=b) for row, dtype, a, b in DRAWS]
     drawn = [emit.emit(pipeline.run(parse_program(text), verify=True)) for text in draws]
-    made = [backend.compile_bundle(bundle) for bundle in (*samples.samples(), *drawn)]
+    made = [backend.FuseSteps().run(backend.compile_bundle(bundle)) for bundle in (*samples.samples(), *drawn)]
     opcodes = {i.opcode for program in made for step in program.steps if step.code for i in step.code.instructions}
     assert opcodes >= {"philox", "normal", "mul_high"}
     return [(program, step) for program in made for step in program.steps if step.kind in KINDS]
@@ -106,8 +107,8 @@ def test_the_verifier_and_the_card_say_the_same(seed):
 
 @pytest.mark.parametrize("bits", [-1, 1 << 32, 1 << 62])
 def test_a_constant_that_no_word_holds_is_refused_with_words(bits: int) -> None:
-    program = backend.compile_bundle(samples.normalised(), fuse=False)
-    (step,) = program.steps
+    program = backend.FuseSteps().run(backend.compile_bundle(samples.normalised()))
+    step = next(step for step in program.steps if step.stages)
     at = next(i for i, stage in enumerate(step.stages) if stage.code.constants)
     code = replace(step.stages[at].code, constants=(bits, *step.stages[at].code.constants[1:]))
     stages = (*step.stages[:at], replace(step.stages[at], code=code), *step.stages[at + 1 :])

@@ -32,6 +32,8 @@ def _autoload() -> None:
 
 def __getattr__(name: str) -> Any:
     """Documented names load when they are first used."""
+    if name == "export_bundle":
+        return importlib.import_module(f"{__name__}.inductor.export").export_bundle
     if name == "compile_report":
         return importlib.import_module(f"{__name__}.inductor.report").compile_report
     if name in ("_C", "_inductor", "constants", "device", "model_utils", "ops", "streams"):

@@ -9,8 +9,21 @@ from openspyre.artifact.fields import Problems
 from openspyre.artifact.format_check import check_buffer, check_formats, check_reading, check_unit
 from openspyre.artifact.geometry import blocks, lane_block
 from openspyre.artifact.kind_check import check_kind
-from openspyre.artifact.model import Buffer, Bundle, Description, Execution, Iota, Lanes, Place, Role, Scalar, Tensor
+from openspyre.artifact.model import (
+    Buffer,
+    Bundle,
+    Constant,
+    Description,
+    Execution,
+    Iota,
+    Lanes,
+    Place,
+    Role,
+    Scalar,
+    Tensor,
+)
 from openspyre.spec.errors import SpyreError
+from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.machine import GIB, MIB, SPYRE, Machine
 from openspyre.spec.ops import TABLE, Indexing, Kind
 
@@ -74,6 +87,8 @@ def _check_form(description: Description, problems: Problems) -> None:
     for operand in description.inputs:
         if isinstance(operand, Iota) and len(operand.strides) != dims:
             problems.add("openspyre_.inputs.iota", operand.strides, f"{dims} strides, one per dim")
+        if isinstance(operand, Constant) and (not 0 <= operand.bits < 1 << 32 or "float" not in operand.dtype):
+            problems.say("openspyre_.inputs.constant", f"{operand.bits} as {operand.dtype}", "32 bits of a float")
 
 
 def _check_extents(description: Description, problems: Problems, machine: Machine) -> None:
@@ -232,7 +247,8 @@ def _check_place(
     first, last = reach(description, tensor, per_core=False)
     start = place.byte + first * tensor.bytes_per_element
     end = place.byte + (last + 1) * tensor.bytes_per_element
-    if place.byte % SPYRE.stick_bytes:
+    paired = tensor.layout.element_arrangement is ElementArrangement.EXX2  # two values in a stick
+    if place.byte % SPYRE.stick_bytes not in ((0, tensor.bytes_per_element) if paired else (0,)):
         problems.say(f"{field}.address", f"byte {place.byte}", f"a multiple of {SPYRE.stick_bytes}, a stick")
     if 0 not in (dim.size for dim in description.dims) and (start < 0 or end > buffer.layout.device_bytes):
         expected = f"within the {buffer.layout.device_bytes} bytes of {buffer.name}"

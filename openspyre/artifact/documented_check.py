@@ -39,6 +39,8 @@ Broken = tuple[str, str, str]  # field, found, expected
 
 def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Iterator[Broken]:
     known = HARDWARE.get(op.op.removesuffix("nonstick"))
+    if op.extension is not None:
+        return
     if known is None:
         yield "computeOp_.opFuncName", repr(op.op), "an op of the hardware (`openspyre ops --hardware` lists them)"
         return

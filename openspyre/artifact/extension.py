@@ -8,7 +8,16 @@ from __future__ import annotations
 from math import isfinite
 
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.model import FORMAT_VERSION, Attribute, Description, HostView, Iota, ScalarSlot, Tensor
+from openspyre.artifact.model import (
+    FORMAT_VERSION,
+    Attribute,
+    Constant,
+    Description,
+    HostView,
+    Iota,
+    ScalarSlot,
+    Tensor,
+)
 from openspyre.artifact.names import is_documented
 
 EXTENSION = "openspyre_"
@@ -58,6 +67,12 @@ def op_extension(description: Description) -> dict[str, Json]:
     }
 
 
+def extension_json(description: Description) -> dict[str, Json]:
+    """All of a description in one object: the record of an op that the hardware does not have."""
+    tensors: list[Json] = [tensor_extension(tensor) for tensor in description.tensors]
+    return op_extension(description) | {"tensors": tensors}
+
+
 def _inputs(description: Description) -> list[Json]:
     found: list[Json] = []
     tensors = slots = 0
@@ -69,6 +84,8 @@ def _inputs(description: Description) -> list[Json]:
             case ScalarSlot(dtype=dtype):
                 found.append({"scalar": slots, "dtype": dtype})
                 slots += 1
+            case Constant(bits=bits, dtype=dtype):
+                found.append({"constant": bits, "dtype": dtype})
             case Iota(offset=offset, strides=strides):
                 found.append({"iota": {"offset": offset, "strides": list(strides)}})
     return found

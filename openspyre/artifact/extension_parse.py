@@ -8,6 +8,7 @@ from openspyre.artifact.json_types import Json
 from openspyre.artifact.model import (
     FORMAT_VERSION,
     Attribute,
+    Constant,
     Description,
     Dim,
     HostView,
@@ -26,6 +27,9 @@ from openspyre.spec.ops import TABLE
 MAX_DIMS = 10
 _FORMATS = [f.name for f in DataFormats if f is not DataFormats.INVALID]
 _ARRANGEMENTS = [a.name for a in ElementArrangement]
+
+
+_FLOATS = ("float16", "bfloat16", "float32")
 
 
 def parse_description(tree: Json, problems: Problems) -> Description | None:
@@ -51,6 +55,28 @@ def parse_description(tree: Json, problems: Problems) -> Description | None:
     outputs = tuple(tensor for tensor in tensors[used:] if tensor is not None)
     if not outputs:
         problems.say(f"{body.path}.dscs_[0].labeledDs_", f"{len(tensors)} tensors, {used} of them inputs", "an output")
+        return None
+    return Description(row, dims, inputs, outputs, attributes)
+
+
+def parse_extension(op: Fields) -> Description | None:
+    """The description that the record of an extension op states; None, with problems, if it states none."""
+    before = len(op.problems.found)
+    op.only(*FIELDS["op"], "tensors")
+    if op.integer("version") != FORMAT_VERSION:
+        op.problems.add(
+            f"{op.path}.version", op.values.get("version"), f"{FORMAT_VERSION}, the version this build reads"
+        )
+        return None
+    dims = tuple(_dim(fields) for fields in op.inners("dims", MAX_DIMS))
+    row = op.choice("row", list(TABLE))
+    attributes = _attributes(op)
+    tensors = [_tensor(fields, len(dims)) for fields in op.inners("tensors", 64)]
+    inputs, used = _inputs(op, tensors, len(dims))
+    outputs = tuple(tensor for tensor in tensors[used:] if tensor is not None)
+    if not outputs:
+        op.problems.say(f"{op.path}.tensors", f"{len(tensors)} tensors, {used} of them inputs", "an output")
+    if len(op.problems.found) > before:
         return None
     return Description(row, dims, inputs, outputs, attributes)
 
@@ -156,6 +182,9 @@ def _inputs(op: Fields, tensors: list[Tensor | None], dims: int) -> tuple[tuple[
                 fields.problems.add(f"{fields.path}.scalar", fields.values["scalar"], f"{slots}, the next slot")
             found.append(ScalarSlot(fields.choice("dtype", list(TENSOR_DTYPES))))
             slots += 1
+        elif "constant" in fields.values:
+            fields.only("constant", "dtype")
+            found.append(Constant(fields.integer("constant", 0, (1 << 32) - 1), fields.choice("dtype", list(_FLOATS))))
         else:
             fields.only("iota")
             iota = fields.inner("iota")

@@ -48,9 +48,9 @@ def check_kind(description: Description, problems: Problems, machine: Machine = 
             problems.say("openspyre_.lane_dim", str(sorted(set(lanes))), "one dim along the sticks of all tensors")
         if any(tensor.lanes is Lanes.VIEW for tensor in description.tensors):
             problems.say("openspyre_.lanes", "view", "vector or splat: only a relayout goes by host views")
-        if reduced and kind not in (Kind.REDUCTION, Kind.ROWS):
+        if reduced and kind not in (Kind.REDUCTION, Kind.MOMENTS):
             problems.say("openspyre_.dims", f"{len(reduced)} reduced dims", f"none in a {kind} op")
-        if kind is Kind.ROWS:
+        if kind is Kind.MOMENTS:
             _check_rows(description, problems, machine)
         if kind is Kind.REDUCTION:
             _check_reduction(description, problems)

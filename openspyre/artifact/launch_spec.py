@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from openspyre.artifact.directory import InvalidBundle, read_text
 from openspyre.artifact.fields import Fields, Problems
 from openspyre.artifact.json_types import Json
+from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DTYPES, DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 
 FILE = "launch_spec.json"
 FORMAT_VERSION = 1
-ROLES = ["input", "output", "update", "pool"]
+ROLES = ["input", "output", "update", "pool", "number", "constant"]
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a launch. A pool has bytes alone; `file` is an .npy with its host values, beside the spec."""
+    """One argument of a launch. A pool has bytes alone; `file` is an .npy with its host values, beside the spec.
+
+    A number is lane 0 of one stick; a constant is a number that has its `value` already. `stride`: of the host, where not row by row.
+    """
 
     name: str
     role: str
@@ -29,6 +34,8 @@ class Argument:
     size: tuple[int, ...] = ()
     layout: SpyreTensorLayout | None = None
     file: str | None = None
+    value: float | None = None
+    stride: tuple[int, ...] | None = None
 
 
 def read_launch_spec(directory: Path) -> tuple[Argument, ...] | None:
@@ -69,8 +76,22 @@ def _arguments(top: Fields) -> tuple[Argument, ...]:
         size = entry.integers("size", 0)
         dtype = entry.choice("dtype", sorted(DTYPES))
         file = entry.text("file") if entry.values.get("file") is not None else None
-        found.append(Argument(name, role, layout.device_bytes if layout else 0, dtype, size, layout, file))
+        stride = entry.integers("stride", 0, len(size)) if "stride" in entry.values else None
+        value = _value(entry) if role == "constant" or "value" in entry.values else None
+        bytes_ = layout.device_bytes if layout else 0
+        found.append(Argument(name, role, bytes_, dtype, size, layout, file, value, stride))
     return tuple(found)
+
+
+def _value(entry: Fields) -> float | None:
+    """A number, or the text of one that JSON has none for."""
+    found = entry.values.get("value")
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        return float(found)
+    if found in ("inf", "-inf", "nan"):
+        return float(str(found))
+    entry.problems.add(f"{entry.path}.value", found, "a number, or inf, -inf or nan as text")
+    return None
 
 
 def _layout(entry: Fields) -> SpyreTensorLayout | None:
@@ -101,6 +122,10 @@ def launch_spec_json(arguments: tuple[Argument, ...]) -> dict[str, Json]:
                     "element_arrangement": argument.layout.element_arrangement.name,
                 },
             }
+        if argument.stride is not None and argument.stride != row_major(argument.size):
+            entry["stride"] = list(argument.stride)
+        if argument.value is not None:
+            entry["value"] = argument.value if isfinite(argument.value) else repr(argument.value)
         if argument.file is not None:
             entry["file"] = argument.file
         entries.append(entry)

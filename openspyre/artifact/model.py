@@ -107,6 +107,14 @@ class ScalarSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """A number known now: the 32 bits of its register, rounded to the format of `dtype`."""
+
+    bits: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
 class Iota:
     """The integer `offset + sum(strides[d] * index[d])`, per element of every dim."""
 
@@ -114,7 +122,7 @@ class Iota:
     strides: tuple[int, ...]
 
 
-Operand = Tensor | ScalarSlot | Iota
+Operand = Tensor | ScalarSlot | Constant | Iota
 Attribute = int | float | bool | str | tuple[int, ...]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from openspyre.artifact.model import Description
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 PRESENT, BROADCAST, ONE_LANE = 1, -1, -2  # values of scale_
@@ -149,6 +150,9 @@ class SuperDsc:
     constants: tuple[Constant, ...] = ()
     masks: tuple[Mask, ...] = ()
     provenance: Provenance | None = None
+    extension: Description | None = (
+        None  # what the documented fields cannot say of an op that the hardware does not have
+    )
 
     @property
     def cores(self) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from math import prod
 
+from openspyre.artifact.extension import EXTENSION
+from openspyre.artifact.extension_parse import parse_extension
 from openspyre.artifact.fields import MAX_INT, Fields, Problems, brief
 from openspyre.artifact.json_types import Json
+from openspyre.artifact.model import Description
 from openspyre.artifact.provenance_reader import read_provenance
 from openspyre.artifact.superdsc import (
     Axis,
@@ -89,7 +92,13 @@ class _Reader:
             constants=self.constants(),
             masks=self.masks(axes),
             provenance=read_provenance(self.top.values.get("debug_handle_")),
+            extension=self.extension(),
         )
+
+    def extension(self) -> Description | None:
+        if EXTENSION not in self.top.values:
+            return None
+        return parse_extension(self.top.inner(EXTENSION))
 
     # --- the op as a whole
     def axes(self) -> tuple[Axis, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from openspyre.artifact.extension import EXTENSION, extension_json
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.superdsc import (
     ONE_LANE,
@@ -23,6 +24,7 @@ _CORELET: Json = {"factor_": 1, "label_": "corelet"}
 
 def superdsc_json(op: SuperDsc) -> dict[str, Json]:
     cores = range(op.cores)
+    ours: dict[str, Json] = {} if op.extension is None else {EXTENSION: extension_json(op.extension)}
     return {
         op.name: {
             "debug_handle_": _handle(op.provenance),
@@ -43,6 +45,7 @@ def superdsc_json(op: SuperDsc) -> dict[str, Json]:
             },
             "coreIdToDscSchedule": {str(core): [[-1, 0, 0, 0]] for core in cores},
             "dscs_": [{op.op: _dsc(op)}],
+            **ours,
         }
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from openspyre import artifact, spec
 from openspyre import program as program_room
 from openspyre.artifact import Bundle, content_hash
+from openspyre.backend.fusion import FuseSteps
 from openspyre.backend.lowering import compile_bundle
 from openspyre.backend.text_cache import TextCache
 from openspyre.program.model import Program
@@ -33,7 +34,8 @@ class ProgramCache:
         key = content_hash(bundle)
         found = self.find(key)
         if found is None:
-            found = compile_bundle(bundle, fuse=self.fuse)
+            found = compile_bundle(bundle)
+            found = FuseSteps().run(found) if self.fuse else found
             self.keep(key, found)
         return found
 

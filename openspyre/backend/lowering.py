@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 
-from openspyre.artifact.model import Bundle, Description
-from openspyre.backend import contract, gather, map_step, reduce, relayout, rows, scan, sort
-from openspyre.backend.fusion import Fused, fused
+from openspyre.artifact.model import Bundle, Description, Role
+from openspyre.backend import contract, gather, map_step, moments, reduce, relayout, scan, sort
 from openspyre.backend.operands import Symbols, loops_of
-from openspyre.program.model import Program, Step
+from openspyre.program.model import Program, Step, Use
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE, Kind
 
 Lowering = Callable[[Description, Step], Step]
-Refused = Callable[[Sequence[str]], None]
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: map_step.lower,
     Kind.REDUCTION: reduce.lower,
-    Kind.ROWS: rows.lower,
+    Kind.MOMENTS: moments.lower,
     Kind.CONTRACTION: contract.lower,
     Kind.MOVEMENT: relayout.lower,
     Kind.CREATION: map_step.lower,
@@ -30,32 +27,20 @@ _LOWERINGS: dict[Kind, Lowering] = {
 }
 
 
-_log = logging.getLogger("spyre.compiler")
+_USES = {Role.INPUT: Use.READ, Role.OUTPUT: Use.FRESH, Role.UPDATE: Use.SHARED}
 
 
-def compile_bundle(bundle: Bundle, *, fuse: bool = True, refused: Refused | None = None) -> Program:
-    """The program of a valid bundle. Its symbols are the arguments; the pool, if any, comes behind them.
-
-    A program that fusion made wrong is not taken: the one without fusion is, and `refused` is told why.
-    """
-    templates = [_template(description, repr(description.attributes)) for description in bundle.descriptions]
-    found = _checked(fused(bundle, templates), bundle.name, refused) if fuse else None
+def compile_bundle(bundle: Bundle) -> Program:
+    """The program of a valid bundle, a step per execution. Its symbols are the arguments; the pool, if any, comes behind them."""
+    templates = [template(description, repr(description.attributes)) for description in bundle.descriptions]
     return Program(
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
         scalars=tuple(scalar.name for scalar in bundle.scalars),
-        steps=_bound(bundle, templates) if found is None else found.steps,
-        pool_bytes=bundle.pool_bytes if found is None else found.pool_bytes,
+        steps=_bound(bundle, templates),
+        pool_bytes=bundle.pool_bytes,
+        uses=tuple(_USES[buffer.role] for buffer in bundle.arguments),
     )
-
-
-def _checked(found: Fused | None, name: str, refused: Refused | None) -> Fused | None:
-    if found is None or not found.problems:
-        return found
-    _log.warning("program %r runs without fusion, which made it wrong: %s", name, "; ".join(found.problems))
-    if refused is not None:
-        refused(found.problems)
-    return None
 
 
 def _bound(bundle: Bundle, templates: list[Step]) -> tuple[Step, ...]:
@@ -64,7 +49,7 @@ def _bound(bundle: Bundle, templates: list[Step]) -> tuple[Step, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _template(description: Description, attributes: str) -> Step:
+def template(description: Description, attributes: str) -> Step:
     """The step of a description, its symbols being numbers of tensors and scalar slots.
 
     Attributes that compare equal may differ in kind (1, 1.0, True): their text is part of the key.

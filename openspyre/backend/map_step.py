@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from openspyre.artifact.model import Description
+from openspyre.artifact.model import Constant, Description, Operand
 from openspyre.backend.operands import lane_of, register_of
 from openspyre.program.model import Step, StepKind
+from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
-from openspyre.spec.ops.expression import Code, Value, convert, trace
+from openspyre.spec.ops.expression import Code, Lane, Value, constant, convert, trace
 
 Body = Callable[..., Value | tuple[Value, ...]]
 
@@ -25,12 +26,21 @@ def lower(description: Description, step: Step) -> Step:
 
 def code_of(body: Body, description: Description) -> Code:
     """Code from the op's operands as they are loaded, each first made what the expression expects."""
-    lanes = tuple(lane_of(operand) for operand in description.inputs)
+    loaded = [operand for operand in description.inputs if not isinstance(operand, Constant)]
+    if not loaded:
+        raise InternalError(f"{description.row!r} has nothing but constants to compute with")
 
     def loading(*values: Value) -> Value | tuple[Value, ...]:
-        return body(*(convert(value, lane) for value, lane in zip(values, lanes, strict=True)))
+        given = iter(values)
+        return body(*(_given(operand, values[0], given) for operand in description.inputs))
 
-    return trace(loading, tuple(register_of(operand) for operand in description.inputs))
+    return trace(loading, tuple(register_of(operand) for operand in loaded))
+
+
+def _given(operand: Operand, any_value: Value, loaded: Iterator[Value]) -> Value:
+    if isinstance(operand, Constant):
+        return constant(any_value, float_of(operand.bits), Lane.FLOAT)
+    return convert(next(loaded), lane_of(operand))
 
 
 def storing(body: Body, description: Description) -> Body:

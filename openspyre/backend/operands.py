@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openspyre.artifact.geometry import lane_block, stick_dim
-from openspyre.artifact.model import Bundle, Description, Execution, Iota, Lanes, Operand, ScalarSlot, Tensor
+from openspyre.artifact.model import Bundle, Constant, Description, Execution, Iota, Lanes, Operand, ScalarSlot, Tensor
 from openspyre.program import model
 from openspyre.spec.formats import STICK_BYTES, DataFormats, formats_of
 from openspyre.spec.ops.expression import Lane
@@ -50,6 +50,8 @@ def loops_of(description: Description) -> model.Step:
             case ScalarSlot(dtype=dtype):
                 inputs.append(_scalar(dtype, slots, len(blocks)))
                 slots += 1
+            case Constant():
+                pass  # part of the code
             case Iota():
                 inputs.append(_iota(operand, blocks, stick_dim(description)))
     return model.Step(

@@ -40,7 +40,7 @@ def test_numbers_are_decimal_texts_and_addresses_lie_in_the_programs_segment() -
 
 
 def test_a_launch_supplies_addresses_the_pool_and_scalars_in_order() -> None:
-    host = spyre_code(job_plan(compile_bundle(samples.pointwise(), fuse=False)))["JobExecPlan"][0]["properties"]
+    host = spyre_code(job_plan(compile_bundle(samples.pointwise())))["JobExecPlan"][0]["properties"]
     assert isinstance(host, dict)
     assert host["ishape"] == ["5"]
     assert host["hcm"]["words"] == ["address of x", "address of s", "address of out", "address of pool", "scalar slope"]

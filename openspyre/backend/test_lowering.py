@@ -24,7 +24,7 @@ def steps(bundle: Bundle) -> tuple[Step, ...]:
 
 
 def test_a_pointwise_op_is_a_map_over_blocks_of_lanes() -> None:
-    program = compile_bundle(samples.pointwise(), fuse=False)
+    program = compile_bundle(samples.pointwise())
     assert (program.symbols, program.scalars, program.pool_bytes) == (("x", "s", "out"), ("slope",), 122880)
     first, second, third = program.steps
     assert (first.name, first.kind) == ("add_0", StepKind.MAP)

@@ -62,8 +62,10 @@ def to_card(
     return DeviceArray(target, buffer, source.shape, name, _as_layout(placement), placement)
 
 
-def place_of(shape: tuple[int, ...], dtype: str, layout: SpyreTensorLayout | None) -> _card.BufferShape:
-    stride = row_major(shape)
+def place_of(
+    shape: tuple[int, ...], dtype: str, layout: SpyreTensorLayout | None, stride: tuple[int, ...] | None = None
+) -> _card.BufferShape:
+    stride = row_major(shape) if stride is None else stride
     if layout is None:
         return _card.intern_default(shape, stride, dtype)
     return _card.intern(

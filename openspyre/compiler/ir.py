@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from openspyre.spec.encodings import float_bits, float_of, rounded
 from openspyre.spec.layout import SpyreTensorLayout
 
 
@@ -71,6 +72,22 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """A number known now, rounded to the op's format (contract N7): its 32 bits in a register. `dtype` tells the format."""
+
+    bits: int
+    dtype: str
+
+    @classmethod
+    def of(cls, value: float, dtype: str) -> Constant:
+        return cls(float_bits(rounded(value, dtype)), dtype)
+
+    @property
+    def value(self) -> float:
+        return float_of(self.bits)
+
+
+@dataclass(frozen=True, slots=True)
 class Iota:
     """The integer `offset + sum(strides[d] * index[d])` itself."""
 
@@ -78,7 +95,7 @@ class Iota:
     strides: tuple[int, ...]
 
 
-Operand = Access | Scalar | Iota
+Operand = Access | Scalar | Constant | Iota
 Attribute = int | float | bool | str | tuple[int, ...]
 
 

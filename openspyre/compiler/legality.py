@@ -26,7 +26,8 @@ def lanes_of(op: Op, buffers: Buffers) -> list[int | None]:
         return [*contraction_lanes(op, buffers)]
     if kind is Kind.INDEXED:
         return _indexed_lanes(op, buffers)
-    return [_lane_dim(op, range(len(op.dims)), buffers)] * len(op.accesses)
+    among = [d for d, dim in enumerate(op.dims) if dim.reduced] if kind is Kind.MOMENTS else range(len(op.dims))
+    return [_lane_dim(op, among, buffers)] * len(op.accesses)
 
 
 def contraction_lanes(op: Op, buffers: Buffers) -> tuple[int, int, int]:

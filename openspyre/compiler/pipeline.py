@@ -12,9 +12,11 @@ from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
+from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
+from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.errors import InternalError
 from openspyre.spec.machine import SPYRE, Machine
@@ -28,6 +30,8 @@ class Pass(Protocol):
 
 def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
     return (
+        ExpandComposites(),
+        UnifyFormats(),
         EliminateCopies(),
         DropDead(),
         ChooseLayouts(),
@@ -41,11 +45,11 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
 Observer = Callable[[str, Program, float], None]  # name of a pass, what it returned, seconds it took
 
 
-def name_of(step: Pass) -> str:
+def name_of(step: object) -> str:
     return type(step).__name__
 
 
-def purpose_of(step: Pass) -> str:
+def purpose_of(step: object) -> str:
     """What a pass is for: the first line of its module."""
     return (sys.modules[type(step).__module__].__doc__ or "").splitlines()[0]
 

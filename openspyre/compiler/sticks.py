@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from openspyre.compiler.ir import Access, Buffer, Dim
 from openspyre.spec.addressing import Addressing, Group
+from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 
 
@@ -129,12 +130,13 @@ def _along_group(walk: _Walk, layout: SpyreTensorLayout, stick_device_dim: int) 
         return Misfit("it runs on from sticks that are not full")
     tile_stride = digits[0].device_stride if len(digits) == 2 else 0
     running = [dim for dim, step in enumerate(walk.steps) if step % lanes]
-    if walk.start % lanes:
-        return Misfit(f"it begins in lane {walk.start % lanes} of a stick")
+    within = walk.start % lanes
+    if within and (running or layout.element_arrangement is not ElementArrangement.EXX2):
+        return Misfit(f"it begins in lane {within} of a stick")
     if len(running) > 1 or any(walk.steps[dim] != 1 for dim in running):
         return Misfit("its elements do not lie side by side in a stick")
     strides = tuple(
         tile_stride if dim in running else step // lanes * tile_stride for dim, step in enumerate(walk.steps)
     )
-    offset = walk.start // lanes * tile_stride
+    offset = walk.start // lanes * tile_stride + within
     return StickAccess(Lanes.VECTOR if running else Lanes.SPLAT, running[0] if running else None, offset, strides)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import wraps
 from typing import TypeVar
 
-from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand
+from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand
 from openspyre.spec.sharing import shares_work
 
 Result = TypeVar("Result")
@@ -24,7 +24,9 @@ def _plain(operand: Operand, buffers: Mapping[str, Buffer]) -> Hashable:
         buffer = buffers[operand.buffer]
         lies = (buffer.dtype, buffer.size, buffer.stride, buffer.layout)
         return (operand.offset, operand.strides, operand.dtype, *lies)
-    return (operand.offset, operand.strides) if isinstance(operand, Iota) else operand.dtype
+    if isinstance(operand, Iota):
+        return operand.offset, operand.strides
+    return operand if isinstance(operand, Constant) else operand.dtype
 
 
 def per_structure(ask: Callable[[Op, Mapping[str, Buffer]], Result]) -> Callable[[Op, Mapping[str, Buffer]], Result]:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from openspyre.compiler.ir import Access, Attribute, Buffer, Dim, Iota, Op, Operand, Program, Role, Scalar
+from openspyre.compiler.ir import Access, Attribute, Buffer, Constant, Dim, Iota, Op, Operand, Program, Role, Scalar
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
@@ -59,6 +59,8 @@ def _op_lines(op: Op) -> Iterator[str]:
                 yield _access_line("read", operand)
             case Scalar(name=name, dtype=dtype):
                 yield f"  number {_quote(name)} {dtype}"
+            case Constant(bits=bits, dtype=dtype):
+                yield f"  constant {bits:#010x} {dtype}"
             case Iota(offset=offset, strides=strides):
                 yield f"  count {offset} {_list(strides)}"
     for output in op.outputs:
@@ -105,7 +107,7 @@ def _parse_op(line: _Line, lines: _Lines) -> Op:
         name, row = line.name(), line.word()
         origin = line.name() if line.has("from") else ""
     dims = tuple(_parse_dim(dim) for dim in lines.all("dim"))
-    inputs = tuple(_parse_input(operand) for operand in lines.all("read", "number", "count"))
+    inputs = tuple(_parse_input(operand) for operand in lines.all("read", "number", "constant", "count"))
     outputs = tuple(_parse_access(output) for output in lines.all("write"))
     attributes = tuple(_parse_attribute(attribute) for attribute in lines.all("with"))
     return Op(name, row, dims, inputs, outputs, attributes, origin)
@@ -123,6 +125,8 @@ def _parse_input(line: _Line) -> Operand:
     if line.keyword == "read":
         return _parse_access(line)
     with line:
+        if line.keyword == "constant":
+            return Constant(int(line.word(), 16), line.word())
         return Iota(line.integer(), line.integers())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from openspyre.compiler.ir import Access, Buffer, Iota, Op, Program, Role, Scalar
+from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Program, Role, Scalar
 from openspyre.compiler.sticks import Misfit, stick_access
 from openspyre.spec.addressing import host_elements
 from openspyre.spec.errors import InvalidLayout
@@ -80,6 +80,8 @@ class Verifier:
             match operand:
                 case Scalar():
                     problems = iter(() if operand in program.scalars else (f"{operand} is no scalar of the program",))
+                case Constant():
+                    problems = iter(() if 0 <= operand.bits < 1 << 32 else (f"{operand} has more than 32 bits",))
                 case Iota():
                     problems = _strides(op, operand.strides)
                 case Access():

@@ -12,6 +12,7 @@ from openspyre.compiler.legality import turned
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
+from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 
@@ -24,7 +25,9 @@ def wished_layouts(program: Program, lowered: Program, movable: Collection[str])
     moved = _moved_by_all(lowered) & frozenset(movable)
     if not moved:
         return {}
-    asked = ChooseLayouts(movable=tuple(sorted(moved))).run(DropDead().run(EliminateCopies().run(program)))
+    asked = ChooseLayouts(movable=tuple(sorted(moved))).run(
+        DropDead().run(EliminateCopies().run(ExpandComposites().run(program)))
+    )
     present = {buffer.name: buffer.layout for buffer in program.buffers}
     chosen = {buffer.name: buffer.layout for buffer in asked.buffers if buffer.name in moved}
     return {name: layout for name, layout in chosen.items() if layout is not None and layout != present[name]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from openspyre.program.model import Operand, OperandKind, Program, Space, Step, StepKind, strided_lanes
+from openspyre.program.model import LaneBlock, Operand, OperandKind, Program, Space, Step, StepKind, View, strided_lanes
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -60,35 +60,53 @@ def byte_span(step: Step, operand: Operand) -> tuple[int, int] | None:
     if not operand.kind.in_memory or operand.space is not Space.MEMORY:
         return None
     per_stick = DataFormats[operand.data_format].elems_per_stick()
-    first = last = operand.offset
-    for loop, stride in zip(step.loops, operand.strides, strict=True):
-        reach = (loop.extent - 1) * stride
-        first, last = first + min(reach, 0), last + max(reach, 0)
-    for extent, stride in _within_block(step, operand, per_stick):
-        reach = (extent - 1) * stride
-        first, last = first + min(reach, 0), last + max(reach, 0)
     itemsize = STICK_BYTES // per_stick
+    if (view := _view_of(step, operand)) is not None:
+        return operand.offset * itemsize, operand.offset * itemsize + view.layout.device_bytes
+    first = last = operand.offset
+    for reach in _reaches(step, operand, per_stick):
+        first, last = first + min(reach, 0), last + max(reach, 0)
     return first * itemsize, (last + 1) * itemsize
 
 
-def _within_block(step: Step, operand: Operand, per_stick: int) -> list[tuple[int, int]]:
-    """Extents and strides below the loops: lanes, rows of a second operand, what an index chooses."""
-    found: list[tuple[int, int]] = []
-    lanes = step.lane.lanes if step.lane is not None else per_stick
+def _view_of(step: Step, operand: Operand) -> View | None:
+    """The view of a whole buffer that an operand stands for."""
+    if len(step.views) != len(step.inputs) + len(step.outputs):
+        return None
+    operands = (*step.inputs, *step.outputs)
+    return next(view for other, view in zip(operands, step.views, strict=True) if other is operand)
+
+
+def _reaches(step: Step, operand: Operand, per_stick: int) -> list[int]:
+    """Elements from the first to the last place along each loop, and below the loops: lanes, rows of a second operand, a table."""
+    lane = step.lane or LaneBlock(per_stick, 1, -1)
+    along, lanes, extent = lane.block_loop, lane.lanes, lane.extent
     contraction = step.contraction
     is_a, is_b = (bool(contraction) and len(step.inputs) > n and operand is step.inputs[n] for n in (0, 1))
-    if contraction is not None and (is_a or (is_b and contraction.b_along_k)):
-        lanes = contraction.k_lanes
-    if operand.kind is OperandKind.VECTOR:
-        found += [(max(1, lanes // per_stick), operand.tile_stride), (min(lanes, per_stick), 1)]
+    found = []
+    rows = -1  # the loop over blocks of rows of a second operand
+    if contraction is not None and (is_a or is_b):
+        k = len(step.loops) - 1
+        if is_a or contraction.b_along_k:
+            along, lanes, rows = k, contraction.k_lanes, lane.block_loop if is_b else -1
+            extent, count = contraction.k_extent, lane.extent
+        else:
+            rows, count = k, contraction.k_extent
+        if is_b:
+            found.append((count - 1) * contraction.b_row_stride)
+    vector = operand.kind is OperandKind.VECTOR
+    for number, (loop, stride) in enumerate(zip(step.loops, operand.strides, strict=True)):
+        if number != rows and not (vector and number == along):
+            found.append((loop.extent - 1) * stride)
+    if vector:
+        block, tile = divmod(-(-max(extent, 1) // per_stick) - 1, max(1, lanes // per_stick))
+        stride = operand.strides[along] if along >= 0 else 0
+        found += [block * stride + tile * operand.tile_stride, min(lanes, per_stick) - 1]
     if operand.kind is OperandKind.STRIDED:
-        found.append((strided_lanes(step), operand.tile_stride))
-    if contraction is not None and is_b:
-        rows = step.lane.lanes if contraction.b_along_k and step.lane is not None else contraction.k_lanes
-        found.append((rows, contraction.b_row_stride))
+        found.append((strided_lanes(step) - 1) * operand.tile_stride)
     table = (
         step.inputs[0] if step.kind is StepKind.GATHER else step.outputs[0] if step.kind is StepKind.SCATTER else None
     )
     if operand is table:
-        found.append((max(1, step.index_bound), step.index_stride))
+        found.append((max(1, step.index_bound) - 1) * step.index_stride)
     return found

@@ -33,6 +33,15 @@ class Space(StrEnum):
     SCRATCHPAD = "scratchpad"
 
 
+class Use(StrEnum):
+    """What the memory of a symbol is to whoever launches the program."""
+
+    READ = "read"  # never written
+    FRESH = "fresh"  # a result: no other symbol is in its memory
+    SHARED = "shared"  # written, and may be the memory of another symbol as well
+    SCRATCH = "scratch"  # nobody looks at it before or after the launch, and no other symbol is in its memory
+
+
 class StepKind(StrEnum):
     MAP = "map"
     REDUCE = "reduce"
@@ -161,3 +170,9 @@ class Program:
     steps: tuple[Step, ...]
     pool_bytes: int = 0  # temporaries, given by the launch as the last symbol if not 0
     whole_sticks: bool = False  # steps do not know which lanes are elements: lanes nobody wrote may be computed with
+    uses: tuple[Use, ...] = ()  # of each symbol; empty: nobody has said, all may be shared. The pool is scratch.
+
+    def use(self, symbol: int) -> Use:
+        if symbol == len(self.symbols):
+            return Use.SCRATCH
+        return self.uses[symbol] if self.uses else Use.SHARED

@@ -19,6 +19,7 @@ from openspyre.program.model import (
     Space,
     Step,
     StepKind,
+    Use,
     View,
 )
 from openspyre.program.text import parse_program, print_program
@@ -26,7 +27,7 @@ from openspyre.spec.formats import TENSOR_DTYPES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
 
-EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0, "whole_sticks": false}'
+EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0, "whole_sticks": false, "uses": []}'
 NAMES = st.text(max_size=6)
 NUMBERS = st.integers(-(2**62), 2**62)
 TUPLES = st.lists(NUMBERS, max_size=4).map(tuple)
@@ -78,7 +79,16 @@ STEPS = st.builds(
     accumulate=st.booleans(),
 )
 NAME_LISTS = st.lists(NAMES, max_size=3).map(tuple)
-PROGRAMS = st.builds(Program, NAMES, NAME_LISTS, NAME_LISTS, st.lists(STEPS, max_size=2).map(tuple), NUMBERS)
+PROGRAMS = st.builds(
+    Program,
+    NAMES,
+    NAME_LISTS,
+    NAME_LISTS,
+    st.lists(STEPS, max_size=2).map(tuple),
+    NUMBERS,
+    st.booleans(),
+    st.lists(st.sampled_from(list(Use)), max_size=3).map(tuple),
+)
 
 
 @settings(max_examples=60)

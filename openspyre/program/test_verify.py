@@ -17,6 +17,7 @@ from openspyre.program.model import (
     Space,
     Step,
     StepKind,
+    Use,
 )
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Code, Instruction, Lane
@@ -141,3 +142,13 @@ def test_each_way_to_spoil_a_step_is_named(problem: str) -> None:
 def test_all_problems_are_told_with_their_steps() -> None:
     told = found(SPOILT["input 0: symbol 9 of 3"], MAP, SPOILT["2 results for 1 outputs"])
     assert [line.split(":")[0] for line in told] == ["step 0 'double'", "step 2 'double'"]
+
+
+def test_what_is_said_of_symbols_is_true() -> None:
+    program = Program("p", ("x", "out"), (), (MAP,))
+    assert problems(program) == []
+    assert problems(replace(program, uses=(Use.READ, Use.FRESH))) == []
+    assert problems(replace(program, uses=(Use.READ,))) == ["1 uses for 2 symbols"]
+    assert problems(replace(program, uses=(Use.FRESH, Use.READ))) == [
+        "step 0 'double': it writes 'out', which is said to be only read"
+    ]

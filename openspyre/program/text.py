@@ -18,6 +18,7 @@ from openspyre.program.model import (
     Space,
     Step,
     StepKind,
+    Use,
     View,
 )
 from openspyre.spec.errors import SpyreError
@@ -38,6 +39,7 @@ def print_program(program: Program) -> str:
             scalars=list(program.scalars),
             pool_bytes=program.pool_bytes,
             whole_sticks=program.whole_sticks,
+            uses=list(program.uses),
         )
     ]
     for step in program.steps:
@@ -141,11 +143,12 @@ def parse_program(text: str) -> Program:
     head = lines.take("program")
     symbols, scalars = head.texts("symbols"), head.texts("scalars")
     name, pool_bytes, whole_sticks = head.text("name"), head.integer("pool_bytes"), head.truth("whole_sticks")
+    uses = head.choices("uses", Use)
     steps = []
     while lines.next_is("step"):
         steps.append(_parse_step(lines))
     lines.expect_end()
-    return Program(name, symbols, scalars, tuple(steps), pool_bytes, whole_sticks)
+    return Program(name, symbols, scalars, tuple(steps), pool_bytes, whole_sticks, uses)
 
 
 def _parse_step(lines: Lines) -> Step:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import prod
 
 from openspyre.program.kinds import KINDS, element_text
-from openspyre.program.model import MAX_LOOPS, MAX_OPERANDS, Operand, OperandKind, Program, Space, Step, StepKind
+from openspyre.program.model import MAX_LOOPS, MAX_OPERANDS, Operand, OperandKind, Program, Space, Step, StepKind, Use
 from openspyre.program.registers import has_codec
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.machine import SPYRE
@@ -21,11 +21,23 @@ _LANE_UNIT, _MAX_LANES, _MAX_EXTENT = 32, 1024, 1 << 40
 def problems(program: Program) -> list[str]:
     """Everything that is wrong with a program; empty if nothing is."""
     symbols = len(program.symbols) + (1 if program.pool_bytes else 0)
-    return [
+    found = [
         f"step {number} {step.name!r}: {what}"
         for number, step in enumerate(program.steps)
         for what in step_problems(step, symbols, len(program.scalars))
     ]
+    return found or list(_uses(program))
+
+
+def _uses(program: Program) -> Iterator[str]:
+    if len(program.uses) not in (0, len(program.symbols)):
+        yield f"{len(program.uses)} uses for {len(program.symbols)} symbols"
+        return
+    for number, step in enumerate(program.steps):
+        for operand in step.outputs:
+            if operand.space is Space.MEMORY and program.use(operand.symbol) is Use.READ:
+                name = program.symbols[operand.symbol]
+                yield f"step {number} {step.name!r}: it writes {name!r}, which is said to be only read"
 
 
 def step_problems(step: Step, symbols: int, scalars: int) -> list[str]:

@@ -144,6 +144,24 @@ def encode_constant(value: float, device_format: DataFormats) -> int:
     return int(sen169_encode(single))
 
 
+def rounded(value: float, dtype: str) -> float:
+    """A number as an op of this float dtype takes it."""
+    if require_supported(dtype).device is DataFormats.SEN169_FP16:
+        return float(sen169_decode(sen169_encode(np.float64(value))))
+    return float(np.float32(value))
+
+
+def float_bits(value: float) -> int:
+    """The bits of a number in fp32."""
+    with np.errstate(over="ignore"):
+        return int(np.float32(value).view(np.uint32))
+
+
+def float_of(bits: int) -> float:
+    """The number whose bits in fp32 these are."""
+    return float(np.uint32(bits).view(np.float32))
+
+
 def decode_host(array: ArrayLike, dtype: object) -> Array:
     """A host array (bfloat16 and fp8 as their bits) as numbers."""
     match dtype_name(dtype):

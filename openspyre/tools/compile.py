@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openspyre.artifact import read as read_bundle
 from openspyre.artifact.launch_spec import read_launch_spec
-from openspyre.backend import compile_bundle
+from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.backend.spyre_code import write_spyre_code
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Program
@@ -43,7 +43,8 @@ def compiled(directory: Path, sizes: list[str]) -> Program:
     """The program of a bundle with or without a manifest."""
     if not is_documented(directory):
         settings = Settings.read()
-        return compile_bundle(read_bundle(directory, settings.machine), fuse=settings.fusion)
+        program = compile_bundle(read_bundle(directory, settings.machine))
+        return FuseSteps().run(program) if settings.fusion else program
     bundle = read(directory)
     bytes_ = [ANY_BYTES] * bundle.arguments
     spec = read_launch_spec(directory)

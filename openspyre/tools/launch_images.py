@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openspyre.spec.encodings import sen169_encode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, ElementArrangement, dtype_name, require_supported
 from openspyre.spec.layout import SpyreTensorLayout
@@ -80,25 +81,41 @@ def parse_layout(text: str) -> SpyreTensorLayout:
     )
 
 
-def tiled(array: NDArray[Any], layout: SpyreTensorLayout | None, dtype: str | None) -> bytes:
-    """A host array as the bytes it has on the card; padding lanes are zero."""
+def number_image(value: float, layout: SpyreTensorLayout) -> bytes:
+    """A number as an argument of one stick: in its first lane, the others zero."""
+    match layout.device_dtype:
+        case DataFormats.SEN169_FP16:
+            code = np.asarray(sen169_encode(np.float32(value))).tobytes()
+        case DataFormats.IEEE_FP32:
+            code = np.float32(value).tobytes()
+        case _:
+            code = np.int64(value).astype(np.int32).tobytes()
+    return code.ljust(layout.device_bytes, b"\0")
+
+
+def tiled(
+    array: NDArray[Any], layout: SpyreTensorLayout | None, dtype: str | None, stride: tuple[int, ...] | None = None
+) -> bytes:
+    """A host array as the bytes it has on the card; padding lanes are zero. `stride`: of the buffer, where not row by row."""
     from openspyre.card import _card, cards
     from openspyre.card.arrays import place_of
 
     name = dtype or dtype_name(array.dtype)
-    shape = place_of(array.shape, name, layout)
+    shape = place_of(array.shape, name, layout, stride)
     buffer = cards.get().allocate(shape.device_bytes)
     buffer.write_memory(bytes(shape.device_bytes))
-    _card.copy_in(np.ascontiguousarray(array), name, buffer, shape)
+    _card.copy_in(np.asarray(array, order="C"), name, buffer, shape)
     return buffer.read_memory()
 
 
-def untiled(image: bytes, size: tuple[int, ...], layout: SpyreTensorLayout, dtype: str) -> NDArray[Any]:
+def untiled(
+    image: bytes, size: tuple[int, ...], layout: SpyreTensorLayout, dtype: str, stride: tuple[int, ...] | None = None
+) -> NDArray[Any]:
     """The host values that bytes of the card are; bfloat16 and fp8 as their bits."""
     from openspyre.card import _card, cards
     from openspyre.card.arrays import place_of
 
-    shape = place_of(size, dtype, layout)
+    shape = place_of(size, dtype, layout, stride)
     buffer = cards.get().allocate(shape.device_bytes)
     buffer.write_memory(image[: shape.device_bytes])
     result = np.empty(size, dtype=require_supported(dtype).numpy)

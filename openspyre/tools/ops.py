@@ -5,18 +5,18 @@ import json
 from collections.abc import Iterable
 
 from openspyre.spec.hardware import HARDWARE, HardwareOp, formats_of_op
-from openspyre.spec.ops import TABLE, Row
+from openspyre.spec.ops import TABLE, OpClass, Row
 
 _HARDWARE_COLUMNS = ("op", "shape", "unit", "inputs", "constants", "formats")
-_COLUMNS = ("op", "kind", "unit", "artifact", "origin", "dtypes", "aten", "meaning")
+_COLUMNS = ("op", "kind", "unit", "artifact", "class", "dtypes", "aten", "meaning")
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser(
         "ops",
         help="list the operations the card has",
-        description="Lists every operation of the op table: its name in a bundle, whether the public documents have it "
-        "or it is an extension of this project, which dtypes it takes and which torch operators reach it.",
+        description="Lists every operation of the op table: its name in a bundle, its class (an op of the hardware, a composite "
+        "of such, or an extension of this project), which dtypes it takes and which torch operators reach it.",
         epilog="example: openspyre ops --json",
     )
     parser.add_argument(
@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
 def _count(hardware: bool) -> str:
     if hardware:
         return f"{len(HARDWARE)} ops of the hardware; reductions outside the stick have the suffix `nonstick`"
-    documented = sum(row.documented for row in TABLE.values())
-    return f"{len(TABLE)} operations, {documented} of them documented, the others extensions of this project"
+    counts = [(sum(row.op_class is each for row in TABLE.values()), each.value) for each in OpClass]
+    return f"{len(TABLE)} operations: {', '.join(f'{count} {name}' for count, name in counts)}"
 
 
 def _hardware_record(op: HardwareOp) -> dict[str, object]:
@@ -74,6 +74,7 @@ def as_record(row: Row) -> dict[str, object]:
         "kind": row.kind.value,
         "unit": row.unit.value,
         "artifact": row.artifact,
+        "class": row.op_class.value,
         "documented": row.documented,
         "dtypes": _dtypes(row),
         "aten": list(row.aten),
@@ -87,9 +88,8 @@ def _dtypes(row: Row) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    origin = "documented" if row.documented else "extension"
     aten = ", ".join(row.aten) or "-"
-    return row.name, row.kind.value, row.unit.value, row.artifact, origin, _dtypes(row), aten, row.summary
+    return row.name, row.kind.value, row.unit.value, row.artifact, row.op_class.value, _dtypes(row), aten, row.summary
 
 
 def markdown(rows: Iterable[Row]) -> Iterable[str]:

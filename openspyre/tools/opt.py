@@ -1,4 +1,4 @@
-"""`openspyre opt`: passes of the compiler on the text of an IR program."""
+"""`openspyre opt`: passes on the text of a program, of the compiler's IR or the card's."""
 
 import argparse
 from pathlib import Path
@@ -7,9 +7,9 @@ from pathlib import Path
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser(
         "opt",
-        help="run passes of the compiler on IR text",
-        description="Reads an IR program, runs passes on it in the order given, all of the pipeline if none is named, and "
-        "prints the program that comes out. A pass takes its options after a colon: --pass DivideWork:cores=8.",
+        help="run passes on the text of a program",
+        description="Reads a program of the IR or of a card, runs passes on it in the order given, all that there are for it "
+        "if none is named, and prints what comes out. A pass takes its options after a colon: --pass DivideWork:cores=8.",
         epilog="example: openspyre opt graph.ir --pass ChooseLayouts --pass InsertRelayouts --verify    "
         "exit code: 0 done, 1 the text or a program has problems, 2 the command line makes no sense",
     )

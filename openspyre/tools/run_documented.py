@@ -17,7 +17,7 @@ from openspyre.program.model import Program
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, read
-from openspyre.tools.launch_images import Key, keyed, load_array, parse_layout, tiled, untiled
+from openspyre.tools.launch_images import Key, keyed, load_array, number_image, parse_layout, tiled, untiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,9 @@ def prepare(
     if spec is not None:
         check_count(spec, bundle, directory)
         for number, argument in enumerate(spec):
-            if number not in given:
-                given[number] = _of_spec(argument, directory)
+            image = None if number in given else _of_spec(argument, directory)
+            if image is not None:
+                given[number] = image
     sizes = [len(given[number]) if number in given else ANY_BYTES for number in range(bundle.arguments)]
     program = compiled_for(bundle, sizes)
     touched = footprints(program)
@@ -121,15 +122,18 @@ def check_count(spec: tuple[Argument, ...], bundle: DocumentedBundle, directory:
         raise InvalidArgument(f"{directory}: launch_spec.json has {len(spec)} arguments, the bundle {bundle.arguments}")
 
 
-def _of_spec(argument: Argument, directory: Path) -> bytes:
+def _of_spec(argument: Argument, directory: Path) -> bytes | None:
+    """The bytes a launch spec gives an argument; None if it leaves them to the caller."""
+    if argument.role in ("number", "constant") and argument.layout is not None:
+        return None if argument.value is None else number_image(argument.value, argument.layout)
     if argument.file is None:
-        return bytes(argument.bytes)
+        return None if argument.role in ("input", "update") else bytes(argument.bytes)
     if "/" in argument.file or argument.file.startswith("."):
         raise InvalidArgument(f"{directory}: launch_spec.json names {argument.file!r}, a file beside it is wanted")
     array = load_array(argument.name, str(directory / argument.file))
     if array.shape != argument.size:
         raise InvalidArgument(f"{argument.file} is {list(array.shape)}, launch_spec.json says {list(argument.size)}")
-    return tiled(array, argument.layout, argument.dtype)
+    return tiled(array, argument.layout, argument.dtype, argument.stride)
 
 
 def execute(launch: Launch) -> list[bytes]:
@@ -167,6 +171,6 @@ def _write_values(folder: Path, results: list[bytes], spec: tuple[Argument, ...]
         plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", argument.name)
         if argument.role in ("output", "update") and argument.layout is not None and plain:
             path = folder / f"{argument.name}.npy"
-            np.save(path, untiled(image, argument.size, argument.layout, argument.dtype))
+            np.save(path, untiled(image, argument.size, argument.layout, argument.dtype, argument.stride))
             written[argument.name] = str(path)
     return written

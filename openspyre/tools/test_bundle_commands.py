@@ -88,7 +88,7 @@ def test_ops_lists_the_whole_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert [record["op"] for record in records] == list(TABLE)
     assert next(record for record in records if record["op"] == "div")["artifact"] == "realdiv"
     assert main(["ops"]) == 0
-    assert f"{len(TABLE)} operations, " in capsys.readouterr().out
+    assert f"{len(TABLE)} operations: " in capsys.readouterr().out
     assert main(["ops", "--markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(TABLE) + 2

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fuzz import samples
+from openspyre.backend import BindNumbers, FuseSteps, compile_bundle
 from openspyre.compiler import pipeline
 from openspyre.compiler.text import parse_program
+from openspyre.program.text import parse_program as parse_card_program
+from openspyre.program.text import print_program as print_card_program
 from openspyre.tools.command import main
 
 # x + y.t(): the sticks of y run the other way, so a relayout is needed; the copy of x is not.
@@ -61,11 +65,13 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     records = json.loads(printed(capsys, "--list", "--json"))
-    assert [record["pass"] for record in records] == [type(step).__name__ for step in pipeline.passes()]
-    for record, step in zip(records, pipeline.passes(), strict=True):
+    passes = [(step, "compiler") for step in pipeline.passes()] + [(BindNumbers(), "backend"), (FuseSteps(), "backend")]
+    assert [(record["pass"], record["room"]) for record in records] == [(type(s).__name__, room) for s, room in passes]
+    for record, (step, _) in zip(records, passes, strict=True):
         assert record["purpose"].endswith(".")
         assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
     text = printed(capsys, "--list")
+    assert "# backend, on the text of a card's program\nBindNumbers (numbers=)\n    Takes numbers" in text
     assert "DivideWork (cores=32, split_reductions=False, limit=268435456)\n    Divides" in text
 
 
@@ -127,7 +133,7 @@ def test_a_file_is_written_and_the_standard_input_read(
     ("arguments", "message"),
     [
         ([], "FILE is missing; --list shows the passes"),
-        (["f", "--pass", "Inline"], "no pass 'Inline'; known are EliminateCopies, DropDead"),
+        (["f", "--pass", "Inline"], "no pass 'Inline'; known are ExpandComposites, EliminateCopies"),
         (["f", "--pass", "DropDead:cores=1"], "DropDead takes no options"),
         (["f", "--pass", "DivideWork:lanes=1"], "DivideWork takes cores=..., split_reductions=..."),
         (["f", "--pass", "DivideWork:cores=few"], "cores is int, which 'few' is not"),
@@ -161,4 +167,35 @@ def test_a_program_with_problems_exits_with_1(
 
 def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["opt", "/nowhere/graph.ir"]) == 1
-    assert "cannot read /nowhere/graph.ir as IR text" in capsys.readouterr().err
+    assert "cannot read /nowhere/graph.ir as the text of a program" in capsys.readouterr().err
+
+
+@pytest.fixture
+def card_program(tmp_path: Path) -> Path:
+    """Three maps, one behind the other."""
+    (tmp_path / "card.program").write_text(print_card_program(compile_bundle(samples.pointwise())))
+    return tmp_path / "card.program"
+
+
+def test_programs_of_the_card_have_passes_too(card_program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fused = parse_card_program(printed(capsys, card_program, "--pass", "FuseSteps", "--verify"))
+    before = parse_card_program(card_program.read_text())
+    assert (len(before.steps), len(fused.steps)) == (3, 1)
+    assert fused == FuseSteps().run(before)
+    assert parse_card_program(printed(capsys, card_program)) == fused, "all that there are, if none is named"
+
+
+def test_a_pass_of_the_other_room_is_refused(
+    graph: Path, card_program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file, name in ((graph, "FuseSteps"), (card_program, "DropDead")):
+        with pytest.raises(SystemExit) as exit_:
+            main(["opt", str(file), "--pass", name])
+        assert exit_.value.code == 2
+        assert f"on which {name} cannot work" in capsys.readouterr().err
+
+
+def test_a_program_that_no_card_takes_exits_with_1(card_program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card_program.write_text(card_program.read_text().replace('"opcode": "add"', '"opcode": "sqrt"', 1))
+    assert main(["opt", str(card_program)]) == 1
+    assert "step 0 'add_0': code: instruction 0 (sqrt) takes 1 registers, found 2" in capsys.readouterr().err

@@ -20,14 +20,29 @@ def _fresh_compiler(_fresh_fallbacks, monkeypatch):
 
 
 @pytest.fixture
+def lowered(monkeypatch):
+    """Every program as the passes leave it, nothing coming from the disk."""
+    found = []
+    run = pipeline.run
+
+    def watched(*args, **options):
+        found.append(run(*args, **options))
+        return found[-1]
+
+    monkeypatch.setattr(pipeline, "run", watched)
+    monkeypatch.setattr(TextCache, "find", lambda *_: None)
+    return found
+
+
+@pytest.fixture
 def bundles(monkeypatch):
     """Every bundle that is compiled, nothing coming from the disk."""
     found = []
     compile_bundle = backend.compile_bundle
 
-    def watched(bundle, **options):
+    def watched(bundle):
         found.append(bundle)
-        return compile_bundle(bundle, **options)
+        return compile_bundle(bundle)
 
     monkeypatch.setattr(backend, "compile_bundle", watched)
     monkeypatch.setattr(TextCache, "find", lambda *_: None)

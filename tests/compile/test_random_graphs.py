@@ -1,13 +1,15 @@
 """Random graphs, compiled: the CPU's numbers, eager's descriptions and aliases, inputs left as torch leaves them.
 
-Every program has the bits of the one without fusion. A failure names its seed and prints the smallest recipe that still fails.
+Every program has the bits of the one without fusion, and a documented bundle that the second reader agrees with. A failure names its seed and prints the smallest recipe that still fails.
 """
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from documented_bits import agrees
 from fused_bits import steps_with_equal_bits
 from judge import ROUNDING, assert_aliased_alike, assert_described_alike, tensors
 from random_forms import inputs_of
@@ -66,6 +68,12 @@ FAILED_ONCE = {
 }
 
 
+@pytest.fixture
+def made(bundles, lowered):
+    """What the compiler made of a graph."""
+    return SimpleNamespace(bundles=bundles, lowered=lowered)
+
+
 def run(recipe, device, wrap=lambda function: function):
     """Whole results and inputs, and real results."""
     bases, inputs = inputs_of(recipe, device)
@@ -96,10 +104,11 @@ def assert_alike(found, right, recipe):
         assert_aliased_alike(found, [*whole, *reals])
 
 
-def judge(recipe, bundles):
+def judge(recipe, made):
     torch.compiler.reset()
     torch.spyre.set_fallback_mode("silent")
-    bundles.clear()
+    made.bundles.clear()
+    made.lowered.clear()
     right, right_reals = run(recipe, "cpu")
     found, reals = run(recipe, "spyre", compiled)
     assert_alike([*found, *reals], [*right, *right_reals], recipe)
@@ -109,21 +118,23 @@ def judge(recipe, bundles):
         got, exact = result.cpu().double(), other.double()
         near = (got - exact).abs() <= allowed(exact)
         assert near.all(), f"real result {number}: {got[~near][:8]} is not {exact[~near][:8]}"
-    for bundle in bundles:
+    for bundle in made.bundles:
         steps_with_equal_bits(bundle, seeds=(1,))
+    for program in made.lowered:
+        agrees(program)
 
 
-def judge_or_shrink(recipe, bundles, name):
+def judge_or_shrink(recipe, made, name):
     try:
-        judge(recipe, bundles)
+        judge(recipe, made)
     except Exception as error:
-        smallest = shrunk(recipe, lambda smaller: _fails(smaller, bundles))
+        smallest = shrunk(recipe, lambda smaller: _fails(smaller, made))
         raise AssertionError(f"{name}: {error}\n{text_of(smallest)}") from error
 
 
-def _fails(recipe, bundles):
+def _fails(recipe, made):
     try:
-        judge(recipe, bundles)
+        judge(recipe, made)
     except Exception:  # whatever it is, it is a failure
         return True
     return False
@@ -131,25 +142,25 @@ def _fails(recipe, bundles):
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BLOCK))
-def test_random_graphs_compute_what_torch_computes(first, bundles):
+def test_random_graphs_compute_what_torch_computes(first, made):
     for seed in range(first, min(first + BLOCK, FIRST + COUNT)):
-        judge_or_shrink(recipe_of(seed), bundles, f"seed {seed}")
+        judge_or_shrink(recipe_of(seed), made, f"seed {seed}")
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + FORMS))
-def test_random_graphs_of_inputs_in_other_forms(seed, bundles):
+def test_random_graphs_of_inputs_in_other_forms(seed, made):
     recipe = replace(recipe_of(seed), forms=seed)
     try:
         run(recipe, "cpu")
     except RuntimeError as error:  # a write to what overlaps itself, sizes that do not meet
         pytest.skip(f"torch refuses it: {error}")
-    judge_or_shrink(recipe, bundles, f"seed {seed} with its forms")
+    judge_or_shrink(recipe, made, f"seed {seed} with its forms")
 
 
 @pytest.mark.parametrize("name", FAILED_ONCE)
-def test_recipes_that_failed_once(name, bundles):
-    judge_or_shrink(FAILED_ONCE[name], bundles, name)
+def test_recipes_that_failed_once(name, made):
+    judge_or_shrink(FAILED_ONCE[name], made, name)
 
 
 def test_a_seed_is_a_recipe():

@@ -75,11 +75,11 @@ def compiled(monkeypatch):
     real = specialise.compile_program
 
     def watched(program, watch=None, **options):
-        lowered, made = real(program, watch, **options)
-        bundle: Bundle = emit.emit(lowered)
-        seen.append([print_program(replace(program, name="")), print_program(replace(lowered, name="")),
-                     replace(bundle, name=""), print_card_program(replace(made, name=""))])  # fmt: skip
-        return lowered, made
+        made = real(program, watch, **options)
+        bundle: Bundle = emit.emit(made.lowered)
+        seen.append([print_program(replace(program, name="")), print_program(replace(made.lowered, name="")),
+                     replace(bundle, name=""), print_card_program(replace(made.program, name=""))])  # fmt: skip
+        return made
 
     monkeypatch.setattr(specialise, "compile_program", watched)
     monkeypatch.setattr(specialise.TextCache, "find", lambda cache, key: None)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from foreign.vectors import ABSENT, Argument, graphs, launches
 
 from openspyre.artifact.documented import documented_texts, read_documented
+from openspyre.backend import FuseSteps
 from openspyre.card import cards
+from openspyre.program.verify import problems
 from openspyre.spec.encodings import sen169_decode
 from openspyre.tools.run_documented import execute, prepare
 
@@ -53,6 +56,24 @@ def check(found: bytes, argument: Argument, *, exact: bool, where: str) -> None:
     with np.errstate(invalid="ignore"):
         close = np.abs(values - expected) <= 2.0**-9 * scale
     assert ((apart <= 1) | close).all(), f"{where}: {apart.max()} codes apart"
+
+
+@pytest.mark.skipif(not _GRAPHS, reason=ABSENT)
+@pytest.mark.parametrize("graph", _GRAPHS, ids=lambda graph: f"{graph.parent.name}-{graph.name}")
+def test_fusion_changes_no_bit_of_a_foreign_bundles_arguments(graph):
+    cards.get().clear_scratchpads()
+    plain = [_after(launch, fuse=False) for launch in launches(graph)]
+    cards.get().clear_scratchpads()
+    assert [_after(launch, fuse=True) for launch in launches(graph)] == plain
+
+
+def _after(launch, *, fuse):
+    given = {number: argument.before.tobytes() for number, argument in enumerate(launch.arguments)}
+    prepared = prepare(read_documented(launch.bundle), given, None, launch.bundle)
+    fused = FuseSteps().run(prepared.program)
+    assert problems(fused) == []
+    after = execute(replace(prepared, program=fused) if fuse else prepared)
+    return [found for found, argument in zip(after, launch.arguments, strict=True) if not argument.is_pool]
 
 
 _AUGUST = [graph for graph in _GRAPHS if graph.parent.name == "august"]

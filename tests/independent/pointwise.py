@@ -47,7 +47,9 @@ def _layernormnorm(
 
 
 def _layernormscale(constants: Constants, mean: np.ndarray, square: np.ndarray) -> np.ndarray:
-    variance = square - mean * mean + np.float32(constants["eps"])
+    """A variance that rounding makes negative counts as 0, says the numerics contract."""
+    spread = square - mean * mean
+    variance = np.where(spread < 0, np.float32(0), spread) + np.float32(constants["eps"])
     return (1 / np.sqrt(variance.astype(np.float64))).astype(np.float32)
 
 
@@ -69,6 +71,7 @@ FUNCTIONS: dict[str, Function] = {
     "lesserthan": _truth(np.less),
     "log": _wide(np.log),
     "maximum": _plain(np.maximum),
+    "mish": _wide(lambda x: x * np.tanh(np.logaddexp(0, x))),
     "minimum": _plain(np.minimum),
     "mul": _plain(np.multiply),
     "neg": _plain(np.negative),
@@ -76,6 +79,7 @@ FUNCTIONS: dict[str, Function] = {
     "qfp8ch": _plain(np.positive),
     "realdiv": _plain(np.true_divide),
     "reciprocal": _plain(lambda x: np.float32(1) / x),
+    "relu6fwd": _plain(lambda x: np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6))),
     "relufwd": _plain(lambda x: np.maximum(x, x.dtype.type(0))),
     "rsqrt": _wide(lambda x: 1 / np.sqrt(x)),
     "sigmoid": _wide(lambda x: 1 / (1 + np.exp(-x))),

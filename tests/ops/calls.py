@@ -63,6 +63,6 @@ def rounding(row):
     lanes = (Lane.FLOAT,) * (row.operands + len(row.scalars))
     used = [step.opcode for step in trace(row.body, lanes).instructions]
     roundings = [opcode for opcode in used if opcode not in _NO_ROUNDING and opcode[-2:] not in ("_f", "_i")]
-    if len(roundings) <= 1:
+    if len(roundings) <= 1 and row.composite is None:
         return Rounding(0 if set(roundings) <= _EXACT else 2, composite=False)
     return Rounding(2 * row.ulps + 2, composite=True)

@@ -13,7 +13,7 @@ import torch
 
 from openspyre.artifact import read
 from openspyre.artifact.model import Buffer, Bundle
-from openspyre.backend import compile_bundle
+from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.backend.job_plan import JobPlan, job_plan
 from openspyre.backend.spyre_code import FOLDER, read_spyre_code
 from openspyre.card import programs
@@ -45,7 +45,8 @@ def prepare_kernel(directory: str | Path) -> PreparedKernel:
         plan, program = read_spyre_code(path, settings.machine)
     else:
         bundle = None if is_documented(path) else read(path, settings.machine)
-        program = compiled(path, []) if bundle is None else compile_bundle(bundle, fuse=settings.fusion)
+        program = compiled(path, []) if bundle is None else compile_bundle(bundle)
+        program = FuseSteps().run(program) if settings.fusion else program
         plan = job_plan(program)
     return PreparedKernel(plan.name, plan.preparation, plan.execution, bundle, programs.load(program))
 

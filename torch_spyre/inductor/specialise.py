@@ -156,6 +156,25 @@ def counts() -> dict[str, int]:
     return dict(_counts)
 
 
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A graph on tensors of a launch, before the compiler's passes: the names of its inputs, and where its scalars come from."""
+
+    program: ir.Program
+    inputs: tuple[str, ...]
+    constants: tuple[float, ...]
+    numbers: tuple[Number | DrawnWord, ...]
+    draws: tuple[int, ...]
+
+
+def imported(graph: Graph, inputs: Sequence[torch.Tensor], symbols: Sequence[int]) -> Imported:
+    known = dict(zip(graph.symbols, symbols, strict=True))
+    expanded = expand(graph, known, inputs[0].device if inputs else torch.device(DEVICE_NAME))
+    names = tuple(graph.values[number].buffer for number in graph.inputs)
+    program = _on_inputs(expanded.program, graph, dict(zip(names, inputs, strict=True)), known)
+    return Imported(program, names, expanded.constants, expanded.numbers, expanded.draws)
+
+
 def compile_graph(
     graph: Graph,
     inputs: Sequence[torch.Tensor],
@@ -167,16 +186,16 @@ def compile_graph(
     """The program of a graph for these tensors and sizes."""
     known = dict(zip(graph.symbols, symbols, strict=True))
     start = perf_counter()
-    expanded = expand(graph, known, inputs[0].device if inputs else torch.device(DEVICE_NAME))
-    names = [graph.values[number].buffer for number in graph.inputs]
-    program = _on_inputs(expanded.program, graph, dict(zip(names, inputs, strict=True)), known)
+    found = imported(graph, inputs, symbols)
+    program, names = found.program, found.inputs
     if watch is not None:
         watch.saw_expansion(program, perf_counter() - start)
     results = [_result(graph.values[number], known) for number in graph.outputs]
     updated = [ResultPlan(place, tensor.dtype, tuple(tensor.shape), tensor.stride(), None)
                for place, (number, tensor) in enumerate(zip(graph.inputs, inputs, strict=True))
                if number in graph.updated]  # fmt: skip
-    lowered, compiled = compile_program(program, watch, fuse=fuse) if program.ops else (program, None)
+    whole = compile_program(program, watch, fuse=fuse) if program.ops else None
+    lowered, compiled = (program, None) if whole is None else (whole.lowered, whole.program)
     made = [graph.values[number].buffer for number in graph.outputs]
     results = [replace(r, layout=_layout(lowered.buffer(name))) for r, name in zip(results, made, strict=True)]
     places = {name: place for place, name in reversed(list(enumerate(names)))} | {
@@ -191,9 +210,9 @@ def compile_graph(
             for name in (compiled.symbols if compiled is not None else ())
         ),
         results=(*results, *updated),
-        constants=tuple(_word(value, s.dtype) for value, s in zip(expanded.constants, program.scalars)),  # noqa: B905
-        numbers=tuple(_source(number) for number in expanded.numbers),
-        draws=expanded.draws,
+        constants=tuple(_word(value, s.dtype) for value, s in zip(found.constants, program.scalars)),  # noqa: B905
+        numbers=tuple(_source(number) for number in found.numbers),
+        draws=found.draws,
         fixed=tuple(
             place
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))

@@ -7,13 +7,14 @@ csrc/torch/attention.cpp sends only calls here that this lowering takes; the res
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import copysign
 from typing import NamedTuple
 
 import torch
 
-from openspyre.compiler.ir import Access, Dim, Iota, Op, Operand
+from openspyre.compiler.ir import Access, Constant, Dim, Iota, Op, Operand
 from openspyre.spec.addressing import row_major
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
 from torch_spyre.ops.plans import CallPlan
@@ -33,21 +34,40 @@ def compile_call(call: Call) -> CallPlan | None:
     call.outcomes = (torch.empty_strided(shape, _strides_in_order(shape, query), dtype=query.dtype, device="meta"),)
     heads, builder, scale = _Heads(query, key), ProgramBuilder(call), call.given["scale"]
     own = call.result.stride
+    scale = float(query.shape[-1] ** -0.5 if scale is None else scale)
+    root = abs(scale) ** 0.5
     attention = _Attention(
         builder,
         heads.batch,
-        query=builder.read(query, (*heads.split(query.stride()[:-2]), query.stride(-2), 0, query.stride(-1))),
-        key=builder.read(key, (*heads.shared(key.stride()[:-2]), 0, key.stride(-2), key.stride(-1))),
+        query=_scaled(
+            builder, "query", query, copysign(root, scale), lambda s: (*heads.split(s[:-2]), s[-2], 0, s[-1])
+        ),
+        key=_scaled(builder, "key", key, root, lambda s: (*heads.shared(s[:-2]), 0, s[-2], s[-1])),
         value=builder.read(value, (*heads.shared(value.stride()[:-2]), 0, value.stride(-1), value.stride(-2))),
         mask=None if mask is None else _mask(builder, heads, mask, (*query.shape[:-1], key.shape[-2])),
         target=builder.result((*heads.split(own[:-2]), own[-2], own[-1], 0)),
         widths=(query.shape[-1], value.shape[-1]),
-        scale=float(query.shape[-1] ** -0.5 if scale is None else scale),
         causal=call.given["is_causal"],
     )
     for rows in _row_blocks(query.shape[-2], key.shape[-2], causal=attention.causal):
         attention.add(rows)
     return builder.plan()
+
+
+def _scaled(
+    builder: ProgramBuilder,
+    name: str,
+    tensor: torch.Tensor,
+    factor: float,
+    along: Callable[[Sequence[int]], tuple[int, ...]],
+) -> Access:
+    """Queries and keys times the root of the scale, rounded, as the documents decompose attention; `along` has the product's dims."""
+    size = tuple(extent if stride else 1 for extent, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(size))
+    source, own = builder.read(tensor, tensor.stride()), row_major(size)
+    temp = Access(builder.temp(name, source.dtype, size, own), 0, own, source.dtype)
+    builder.add(Op(f"scaled_{name}", "mul", dims, (source, Constant.of(factor, source.dtype)), (temp,)))
+    return replace(temp, strides=along(tuple(0 if n == 1 else s for n, s in zip(size, own, strict=True))))
 
 
 class _Rows(NamedTuple):
@@ -78,7 +98,6 @@ class _Attention:
     mask: Access | None
     target: Access
     widths: tuple[int, int]  # of queries and keys, and of values
-    scale: float
     causal: bool
 
     def add(self, rows: _Rows) -> None:
@@ -89,7 +108,7 @@ class _Attention:
         self._op("attention", rows, dims, "batchmatmul", (first, self.value), _from(self.target, rows.first, -3))
 
     def _scores(self, rows: _Rows) -> Access:
-        """query @ key^T, rounded; scaled later, in fp32."""
+        """query @ key^T, both scaled before, and rounded."""
         dims = (*self._dims(rows), Dim("n", rows.keys), Dim("k", self.widths[0], reduced=True))
         target = self._temp("scores", rows, dims[:-1])
         inputs = (_from(self.query, rows.first, -3), self.key)
@@ -102,10 +121,16 @@ class _Attention:
         if self.mask is not None:
             inputs.append(_from(self.mask, rows.first, -2))
         if self.causal:
-            inputs.append(Iota(-rows.first, (*(0,) * len(self.batch), -1, 1)))
+            inputs.append(self._causal_mask(rows))
         target = self._temp("weights", rows, dims)
-        self._op("weights", rows, dims, "attention_weights", tuple(inputs), target, (("scale", self.scale),))
+        self._op("weights", rows, dims, "attention_weights", tuple(inputs), target)
         return target
+
+    def _causal_mask(self, rows: _Rows) -> Access:
+        dims = (Dim("m", rows.queries), Dim("n", rows.keys))
+        mask = self._temp("mask", rows, dims)
+        self._op("mask", rows, dims, "causal_mask", (Iota(-rows.first, (-1, 1)),), mask)
+        return replace(mask, strides=(*(0,) * len(self.batch), *mask.strides))
 
     def _dims(self, rows: _Rows) -> tuple[Dim, ...]:
         return (*self.batch, Dim("m", rows.queries))
@@ -123,9 +148,8 @@ class _Attention:
         row: str,
         inputs: tuple[Operand, ...],
         target: Access,
-        attributes: tuple[tuple[str, float], ...] = (),
     ) -> None:
-        self.builder.add(Op(_numbered(name, rows), row, dims, inputs, (target,), attributes))
+        self.builder.add(Op(_numbered(name, rows), row, dims, inputs, (target,)))
 
 
 def _numbered(name: str, rows: _Rows) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from openspyre.compiler.ir import Access, Dim, Iota, Op
+from openspyre.compiler.ir import Access, Dim, Iota, Op, Scalar
 from openspyre.spec.addressing import row_major
 from torch_spyre.ops import convolution
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, dtype_name, on_card
@@ -114,9 +114,40 @@ def _without_terms(call: Call, builder: ProgramBuilder, product: Product, added:
 
 
 def _add(call: Call, builder: ProgramBuilder, product: Product, temp: Access, added: torch.Tensor) -> None:
-    """alpha * product + beta * self; both are launch scalars, so that one program serves all of them."""
-    kind = "float32" if added.dtype is torch.float32 else "float16"
-    names = [argument.name for argument in call.binding.arguments]
-    beta, alpha = (builder.scalar(names.index(name), kind) for name in ("beta", "alpha"))
+    """beta * self + alpha * product. Where a number is 1 its op is spared; where beta is 0, self is not looked at, as in torch."""
+    dims, target = product.dims[:-1], builder.result()
+    alpha, beta = (_factor(call, builder, name, added.dtype) for name in ("alpha", "beta"))
+    if beta == 0:
+        _scaled(builder, dims, temp, alpha, target)
+        return
     summand = builder.read(added, added.expand(product.size).stride())
-    builder.add(Op("sum", "add_product", product.dims[:-1], (summand, temp, beta, alpha), (builder.result(),)))
+    first = _scaled(builder, dims, summand, beta, None)
+    second = _scaled(builder, dims, temp, alpha, None)
+    builder.add(Op("sum", "add", dims, (first, second), (target,)))
+
+
+def _factor(call: Call, builder: ProgramBuilder, name: str, dtype: torch.dtype) -> Scalar | int:
+    """A number of the call: 0 or 1, which are part of its key, or whatever the launch brings."""
+    value = call.given[name]
+    if not isinstance(value, torch.Tensor) and value in (0, 1):
+        return int(value)
+    place = [argument.name for argument in call.binding.arguments].index(name)
+    return builder.scalar(place, "float32" if dtype is torch.float32 else "float16")
+
+
+def _scaled(
+    builder: ProgramBuilder, dims: tuple[Dim, ...], x: Access, factor: Scalar | int, target: Access | None
+) -> Access:
+    """x times a number; without an op if the number is 1 and nobody asks for another place."""
+    if factor == 1 and target is None:
+        return x
+    if target is None:
+        size = tuple(dim.size for dim in dims)
+        name = builder.temp(f"scaled{len(builder.ops)}", x.dtype, size, row_major(size))
+        target = Access(name, 0, row_major(size), x.dtype)
+    inputs = (x,) if isinstance(factor, int) else (x, factor)
+    if factor == 0:
+        builder.add(Op(f"zeros{len(builder.ops)}", "iota", dims, (Iota(0, (0,) * len(dims)),), (target,)))
+    else:
+        builder.add(Op(f"scale{len(builder.ops)}", "cast" if factor == 1 else "mul", dims, inputs, (target,)))
+    return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class Watcher(Protocol):
 
     def saw_pass(self, name: str, program: Program, seconds: float) -> None: ...
     def saw_bundle(self, bundle: Bundle, seconds: float) -> None: ...
-    def saw_program(self, program: card_program.Program, seconds: float) -> None: ...
+    def saw_program(self, unfused: card_program.Program, program: card_program.Program, seconds: float) -> None: ...
     def saw_refusal(self, problems: Sequence[str]) -> None: ...
 
 
@@ -34,39 +34,44 @@ _log = logging.getLogger("spyre.compiler")
 _refused: Counter[str] = Counter()  # by program: fusions that were not taken
 
 
-def compile_program(
-    ir: Program, watcher: Watcher | None = None, *, fuse: bool = True
-) -> tuple[Program, card_program.Program]:
-    """The program as the passes leave it, with its layouts, and what the card executes."""
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program as the passes leave it, with its layouts; what the bundle says step by step; and what the card executes."""
 
-    def refused(problems: Sequence[str]) -> None:
-        _refused[ir.name] += 1
-        if watcher is not None:
-            watcher.saw_refusal(problems)
+    lowered: Program
+    unfused: card_program.Program
+    program: card_program.Program
 
+
+def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool = True) -> Compiled:
+    """All the way, with fusion unless the user has switched it off."""
     lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
     bundle = emit.emit(lowered)
     emitted = perf_counter()
-    program = backend.compile_bundle(bundle, fuse=fuse and settings_in_force().fusion, refused=refused)
+    unfused = backend.compile_bundle(bundle)
+    fused = backend.FuseSteps().fused(unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
+    if fused.problems:
+        _refused[ir.name] += 1
     if watcher is not None:
         watcher.saw_bundle(bundle, emitted - start)
-        watcher.saw_program(program, perf_counter() - emitted)
-    return lowered, program
+        watcher.saw_program(unfused, fused.program, perf_counter() - emitted)
+        if fused.problems:
+            watcher.saw_refusal(fused.problems)
+    return Compiled(lowered, unfused, fused.program)
 
 
 def load(ir: Program) -> tuple[int, int]:
     """Compile and load; the program's number and the bytes of its pool."""
-    _, program = compile_program(ir)
+    compiled = compile_program(ir)
     try:
-        number = programs.load(program).number
+        return programs.load(compiled.program).number, compiled.program.pool_bytes
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise
-        _, program = compile_program(ir, fuse=False)
-        number = programs.load(program).number
+        number = programs.load(compiled.unfused).number
         note_refusal(ir.name, refusal)
-    return number, program.pool_bytes
+    return number, compiled.unfused.pool_bytes
 
 
 def note_refusal(name: str, refusal: SpyreError) -> None:

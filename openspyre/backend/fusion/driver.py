@@ -8,9 +8,11 @@ from dataclasses import replace
 from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
-from openspyre.backend.fusion.memory import Memory, Span
+from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
+from openspyre.backend.fusion.nests import lane_of, narrowed
 from openspyre.backend.fusion.operands_of_products import fed_by, read_through
-from openspyre.backend.fusion.rows import appended
+from openspyre.backend.fusion.row_totals import finished_rows
+from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
 
 _INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.CONTRACT)
@@ -29,13 +31,32 @@ class Fusion:
 
     def run(self) -> tuple[Bound, ...]:
         self._drop_dead()
-        rules = (self._inline_everywhere, self._finish, self._finish_across_relayouts, self._append_a_reader)
-        for rule in (*rules, self._inline_everywhere, self._merge_with_a_reader):
+        for place in reversed(range(len(self.steps))):  # what a step needs of its operands follows from its results
+            self._narrow(place)
+        finishes = (self._finish, self._finish_across_relayouts)
+        rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)
+        for rule in (self._inline_everywhere, *finishes, *rows, self._inline_everywhere, self._merge_with_a_reader):
             for place in range(len(self.steps)):
                 while (step := self.steps[place]) is not None and rule(place, step):
                     pass
         self._drop_dead()
         return tuple(step for step in self.steps if step is not None)
+
+    def _narrow(self, place: int) -> None:
+        """A map of sticks that have one value each, in lane 0, computes nothing else."""
+        maker = self.steps[place]
+        if maker is None or maker.kind is not StepKind.MAP or lane_of(maker.form.step).extent == 1:
+            return
+        for span, operand in zip(maker.outputs, maker.form.step.outputs, strict=True):
+            if not self.memory.is_temp(span.symbol):
+                return
+            read = [r for k in self._readers(place, span) for r in (self.steps[k] or maker).reads]
+            size = itemsize(operand.data_format)
+            if any((r.low, r.high) != (0, size) for r in read if self.memory.flows(span, r)):
+                return
+        narrow = self.forms.apply(narrowed, (maker,))
+        if narrow is not None:
+            self._put(place, narrow)
 
     # --- a map computed where it is read
 
@@ -43,13 +64,11 @@ class Fusion:
         if maker.kind is not StepKind.MAP or len(maker.outputs) != 1:
             return False
         (span,) = maker.outputs
-        if not self.memory.is_temp(span.symbol):
+        if not self.memory.is_temp(span.symbol) or self.memory.any_flow((span,), maker.reads):
             return False
         readers = list(self._readers(place, span))
         cheap = is_cheap(maker.form.step)
-        if not readers or (len(readers) > 1 and not cheap):
-            return False
-        if self._meets(maker.reads, (span,)) or not self._stays(place, maker, readers[-1], span):
+        if not readers or (len(readers) > 1 and not cheap) or not self._stays(place, maker, readers[-1], span):
             return False
         made = []
         for reader in readers:
@@ -64,7 +83,7 @@ class Fusion:
 
     def _inlined(self, reader: int, span: Span, maker: Bound, cheap: bool) -> Bound | None:
         step = self.steps[reader]
-        if step is None or step.kind not in _INLINING or self._meets(step.writes, (span,)):
+        if step is None or step.kind not in _INLINING:
             return None
         while step is not None and (place := self._reading(step, span)) is not None:
             step = self.forms.apply(_inlined, (step, maker), place, cheap)
@@ -89,6 +108,50 @@ class Fusion:
                 both = None if reading is None else self.forms.apply(_appended, (maker, step), output, reading)
                 if both is not None and self._join(place, maker, reader, both):
                     return True
+        return False
+
+    def _finish_rows(self, place: int, maker: Bound) -> bool:
+        """A map of nothing but totals of the rows becomes the finish of the last of them."""
+        if maker.kind is not StepKind.ROWS:
+            return False
+        for output, span in enumerate(maker.outputs):
+            for reader in self._readers(place, span):
+                step = self.steps[reader]
+                if step is None or step.kind is not StepKind.MAP:
+                    continue
+                reading = self._reading(step, span)
+                spare = frozenset(k for k, own in enumerate(maker.outputs) if self._is_for(place, own, reader))
+                made = (
+                    None if reading is None else self.forms.apply(finished_rows, (maker, step), output, reading, spare)
+                )
+                if made is not None and self._join(place, maker, reader, made):
+                    return True
+        return False
+
+    def _is_for(self, place: int, span: Span, reader: int) -> bool:
+        """Whether a result is stored for this reader alone."""
+        return self.memory.is_temp(span.symbol) and list(self._readers(place, span)) == [reader]
+
+    def _fold_beside(self, place: int, maker: Bound) -> bool:
+        """Two folds of the same rows become one step where somebody reads the totals of both."""
+        if maker.kind not in (StepKind.REDUCE, StepKind.ROWS):
+            return False
+        for reader in {reader for span in maker.outputs for reader in self._readers(place, span)}:
+            read = (self.steps[reader] or maker).reads
+            for other in range(place + 1, reader):
+                step = self.steps[other]
+                if step is None or step.kind not in (StepKind.REDUCE, StepKind.ROWS):
+                    continue
+                if self.memory.any_flow(step.writes, read) and self._joined_beside(place, maker, other, step):
+                    return True
+        return False
+
+    def _joined_beside(self, place: int, maker: Bound, other: int, step: Bound) -> bool:
+        for here, span in enumerate(maker.inputs):
+            there = None if span is None else next((k for k, read in enumerate(step.inputs) if read == span), None)
+            both = None if there is None else self.forms.apply(beside, (maker, step), here, there)
+            if both is not None and self._join(place, maker, other, both):
+                return True
         return False
 
     def _finish(self, place: int, maker: Bound) -> bool:
@@ -154,31 +217,29 @@ class Fusion:
 
     def _join(self, place: int, maker: Bound, reader: int, both: Bound) -> bool:
         """Puts the fused step where one of the two was, if no step between them minds."""
-        if self._meets(both.reads, maker.writes) or not self._keeps_apart(both):
+        if self.memory.any_flow(maker.writes, both.reads):
             return False
-        settled = self._stored_once(both)
-        if settled is None:
+        settled = self._stored_once(self._without_dead_outputs(place, reader, both))
+        if settled is None or not self._keeps_apart(settled):
             return False
-        both = self._without_dead_outputs(place, reader, settled)
         mover = next((p for p in ((reader, place), (place, reader)) if self._may_move(p[0], place, reader)), None)
         if mover is None:
             return False
         moved, stays = mover
         self._put(moved, None)
-        self._put(stays, both)
+        self._put(stays, settled)
         return True
 
     def _stored_once(self, both: Bound) -> Bound | None:
         """Of values for the very same place the last is stored; None if two outputs overlap in any other way."""
-        last, outputs = [], both.form.step.outputs
-        for number, output in enumerate(outputs):
-            later = range(number + 1, len(outputs))
-            meeting = [k for k in later if self.memory.meet(both.outputs[number], both.outputs[k])]
-            if not all(_same_place(output, outputs[k]) for k in meeting):
+        last = []
+        for number, span in enumerate(both.outputs):
+            meeting = [k for k in range(number + 1, len(both.outputs)) if self.memory.meet(span, both.outputs[k])]
+            if not all(self._same_place(both, number, k) for k in meeting):
                 return None
             if not meeting:
                 last.append(number)
-        return both if len(last) == len(outputs) else self.forms.apply(_storing, (both,), tuple(last))
+        return both if len(last) == len(both.outputs) else self.forms.apply(_storing, (both,), tuple(last))
 
     def _without_dead_outputs(self, place: int, reader: int, both: Bound) -> Bound:
         """Temps that nothing but the reader read are not stored any more."""
@@ -202,24 +263,42 @@ class Fusion:
 
     def _keeps_apart(self, bound: Bound) -> bool:
         """Chunks are read before they are stored: what a step writes it reads at the very same place, or not at all."""
-        step = bound.form.step
-        for output, written in zip(step.outputs, bound.outputs, strict=True):
-            for operand, read in zip(step.inputs, bound.inputs, strict=True):
+        for output, written in enumerate(bound.outputs):
+            for place, read in enumerate(bound.inputs):
                 if read is None or not self.memory.meet(read, written):
                     continue
-                if step.kind is not StepKind.MAP or not _same_place(operand, output):
+                if bound.kind is not StepKind.MAP or not self._same_place(bound, output, place, read=True):
                     return False
         return True
 
+    def _same_place(self, bound: Bound, output: int, other: int, *, read: bool = False) -> bool:
+        """Whether an output walks the very bytes of another output, or of an input, in the same order."""
+        step = bound.form.step
+        spans = (bound.outputs[output], bound.inputs[other] if read else bound.outputs[other])
+        operands = (step.outputs[output], step.inputs[other] if read else step.outputs[other])
+        keys = [
+            (
+                o.kind,
+                span.home,
+                span.begin + o.offset * itemsize(o.data_format),
+                o.strides,
+                o.tile_stride,
+                o.data_format,
+            )
+            for o, span in zip(operands, spans, strict=True)
+            if span is not None
+        ]
+        return len(keys) == 2 and keys[0] == keys[1]
+
     def _reading(self, step: Bound, span: Span) -> int | None:
-        meet = self.memory.meet
-        return next((k for k, read in enumerate(step.inputs) if read is not None and meet(read, span)), None)
+        flows = self.memory.flows
+        return next((k for k, read in enumerate(step.inputs) if read is not None and flows(span, read)), None)
 
     def _readers(self, place: int, span: Span) -> Iterator[int]:
         alone = self.memory.is_alone(span.symbol)
         candidates = sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(len(self.steps))
         for k in candidates:
-            if k > place and (step := self.steps[k]) is not None and self._meets(step.reads, (span,)):
+            if k > place and (step := self.steps[k]) is not None and self.memory.any_flow((span,), step.reads):
                 yield k
 
     def _between(self, first: int, last: int) -> Iterator[Bound]:
@@ -246,7 +325,8 @@ class Fusion:
         for place, step in reversed(list(enumerate(self.steps))):
             if step is None:
                 continue
-            if all(self.memory.is_temp(span.symbol) and span.symbol not in read for span in step.writes):
+            dead = all(self.memory.is_temp(span.symbol) and span.symbol not in read for span in step.writes)
+            if dead and step.kind is not None:
                 self._put(place, None)
                 continue
             read |= {span.symbol for span in step.reads}
@@ -279,14 +359,9 @@ def _storing(step: Step, chosen: tuple[int, ...]) -> Step:
     return replace(step, outputs=outputs, code=code)
 
 
-def _same_place(one: Operand, other: Operand) -> bool:
-    keys = [(o.kind, o.symbol, o.offset, o.strides, o.tile_stride, o.data_format) for o in (one, other)]
-    return keys[0] == keys[1]
-
-
 def settled(step: Step) -> Step:
-    """Strides of loops of one pass mean nothing; as zeros they compare equal."""
-    if step.kind not in _NESTS:
+    """Strides of loops of one pass mean nothing; as zeros they compare equal. Nor does it matter which core has which slice."""
+    if step.kind not in _NESTS or in_scratchpads(step):
         return step
     still = [loop.extent == 1 for loop in step.loops]
 
@@ -294,4 +369,4 @@ def settled(step: Step) -> Step:
         strides = tuple(0 if s else stride for s, stride in zip(still, operand.strides, strict=True))
         return operand if strides == operand.strides else replace(operand, strides=strides)
 
-    return replace(step, inputs=tuple(map(settle, step.inputs)), outputs=tuple(map(settle, step.outputs)))
+    return replace(step, inputs=tuple(map(settle, step.inputs)), outputs=tuple(map(settle, step.outputs)), cores=())

@@ -8,7 +8,7 @@ from math import prod
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
 from openspyre.backend.fusion.maps import code_of
 from openspyre.backend.fusion.memory import in_memory
-from openspyre.backend.fusion.nests import Reference, fit, has_tail, lane_of
+from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
 from openspyre.program.model import MAX_OPERANDS, OperandKind, Step
 from openspyre.spec.ops.expression import Lane
 
@@ -19,15 +19,28 @@ def finished_by(maker: Step, reader: Step, place: int) -> Step | None:
     if found is None or len(reader.outputs) != 1 or lane_of(reader).store_padding:
         return None
     frame, guest = found.frame, found.guest
-    totals = prod(loop.extent for loop in frame.loops if not loop.reduced)
-    if totals != prod(loop.extent for loop in guest.loops) or found.one_lane != lane_of(frame).reduced:
-        return None
-    if not found.one_lane and (has_tail(frame) or has_tail(guest)):
+    if not maps_totals(found):
         return None
     link = link_between(frame.outputs[0], guest.inputs[place])
     if link is None or link is Link.TRUTH:
         return None
     return _finished(replace(frame, outputs=(found.carried(guest.outputs[0]),)), link, guest, place)
+
+
+def maps_totals(found: Fit) -> bool:
+    """Whether the guest takes all totals of the frame's rows, each once."""
+    frame, guest = found.frame, found.guest
+    totals = prod(loop.extent for loop in frame.loops if not loop.reduced)
+    if totals != prod(loop.extent for loop in guest.loops) or found.one_lane != lane_of(frame).reduced:
+        return False
+    return found.one_lane or not (has_tail(frame) or has_tail(guest)) or _end_alike(found)
+
+
+def _end_alike(found: Fit) -> bool:
+    lane, other = lane_of(found.frame), lane_of(found.guest)
+    if lane.extent != other.extent or (lane.block_loop < 0) != (other.block_loop < 0):
+        return False
+    return lane.block_loop < 0 or found.steps[lane.block_loop] == (other.block_loop, 1)
 
 
 def finished_across(maker: Step, there: Step, reader: Step, back: Step) -> Step | None:

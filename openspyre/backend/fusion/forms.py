@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
-from openspyre.backend.fusion.memory import Span, Touched, in_memory, input_span, itemsize, output_span, touched
+from openspyre.backend.fusion.memory import Span, in_memory, in_scratchpads, itemsize, span_of
+from openspyre.backend.fusion.values import Home
 from openspyre.program.model import Operand, Step, StepKind
 from openspyre.spec.sharing import shares_work
 
@@ -20,67 +20,71 @@ Rule = Callable[..., Step | None]  # of steps, and of what else the rule asks
 class Form:
     """Compared by identity. Spans are those of the step: their symbols are numbers too."""
 
-    __slots__ = ("inputs", "outputs", "step", "touched")
+    __slots__ = ("inputs", "kind", "outputs", "step")
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.touched: Touched = touched(step)
-        views = step.kind is StepKind.RELAYOUT  # moves what its views say; nothing asks for its operands' spans
-        self.inputs: tuple[Span | None, ...] = tuple(
-            input_span(step, place) if in_memory(operand) and not views else None
-            for place, operand in enumerate(step.inputs)
-        )
-        self.outputs: tuple[Span, ...] = (
-            () if views else tuple(output_span(step, place) for place in range(len(step.outputs)))
-        )
+        self.kind: StepKind | None = None if in_scratchpads(step) else step.kind  # None: no rule may take it
+        self.inputs = tuple(span_of(step, place, output=False) for place in range(len(step.inputs)))
+        self.outputs = tuple(span_of(step, place, output=True) for place in range(len(step.outputs)))
 
 
 class Bound:
-    """A form at work: its symbols, the step's name, and the spans it touches."""
+    """A form at work: its symbols, the step's name, and the spans it touches. `origin`: the step it was, as long as it is."""
 
-    __slots__ = ("form", "inputs", "name", "outputs", "reads", "symbols", "writes")
+    __slots__ = ("form", "inputs", "name", "origin", "outputs", "reads", "symbols", "writes")
 
-    def __init__(self, form: Form, symbols: tuple[int, ...], name: str) -> None:
-        self.form, self.symbols, self.name = form, symbols, name
-        self.inputs = [s and Span(symbols[s.symbol], s.first, s.end) for s in form.inputs]
-        self.outputs = [Span(symbols[s.symbol], s.first, s.end) for s in form.outputs]
-        self.reads = tuple([Span(symbols[s.symbol], s.first, s.end) for s in form.touched.reads])
-        self.writes = tuple([Span(symbols[s.symbol], s.first, s.end) for s in form.touched.writes])
+    def __init__(
+        self, form: Form, symbols: tuple[int, ...], name: str, homes: Mapping[int, Home], origin: Step | None = None
+    ) -> None:
+        self.form, self.symbols, self.name, self.origin = form, symbols, name, origin
+        here = [homes.get(symbol) or Home(symbol, 0) for symbol in symbols]
+
+        def span(s: Span) -> Span:
+            home = here[s.symbol]
+            return s.at(symbols[s.symbol], home.symbol, home.begin)
+
+        self.inputs = [s and span(s) for s in form.inputs]
+        self.outputs = [span(s) for s in form.outputs if s is not None]
+        self.writes = tuple(self.outputs)
+        reads = tuple([s for s in self.inputs if s is not None])
+        self.reads = (*reads, *self.writes) if form.step.accumulate else reads  # a scatter that adds reads its target
 
     @property
-    def kind(self) -> StepKind:
-        return self.form.step.kind
+    def kind(self) -> StepKind | None:
+        """None: no rule may take it."""
+        return self.form.kind
 
-    def step(self, pool: int = 0, places: Mapping[int, int] = MappingProxyType({})) -> Step:
-        """The step itself; symbols with a place, in bytes, are found there behind the symbol `pool`."""
-        symbols = {n: pool if symbol in places else symbol for n, symbol in enumerate(self.symbols)}
-        begins = {n: places.get(symbol, 0) for n, symbol in enumerate(self.symbols)}
-        return _renumbered(self.form.step, symbols, begins, self.name)
+    def step(self, homes: Mapping[int, Home]) -> Step:
+        """The step itself, values being found at home."""
+        if self.origin is not None:
+            return self.origin
+        here = [homes.get(symbol) or Home(symbol, 0) for symbol in self.symbols]
+        return renumbered(self.form.step, dict(enumerate(here)), self.name)
 
 
-def _renumbered(step: Step, symbols: Mapping[int, int], begins: Mapping[int, int], name: str) -> Step:
-    """A step on other symbols, from their byte `begins` on."""
+def renumbered(step: Step, homes: Mapping[int, Home], name: str) -> Step:
+    """A step on other symbols, from some byte of theirs on."""
 
     def moved(o: Operand) -> Operand:
         if not in_memory(o):
             return o
-        begin = begins[o.symbol] // itemsize(o.data_format) if begins else 0
-        symbol = symbols[o.symbol]
-        return Operand(o.kind, symbol, o.offset + begin, o.strides, o.tile_stride, o.dtype, o.data_format, o.space)
+        home = homes[o.symbol]
+        offset = o.offset + home.begin // itemsize(o.data_format)
+        return Operand(o.kind, home.symbol, offset, o.strides, o.tile_stride, o.dtype, o.data_format, o.space)
 
     return replace(
         step,
         name=name,
         inputs=tuple(map(moved, step.inputs)),
         outputs=tuple(map(moved, step.outputs)),
-        views=tuple(replace(view, symbol=symbols[view.symbol]) for view in step.views),
+        views=tuple(replace(view, symbol=homes[view.symbol].symbol) for view in step.views),
     )
 
 
 def symbols_of(step: Step) -> tuple[int, ...]:
     """The symbols of a step's memory, each once."""
-    operands = [operand.symbol for operand in (*step.inputs, *step.outputs) if in_memory(operand)]
-    return tuple(dict.fromkeys((*operands, *(view.symbol for view in step.views))))
+    return tuple(dict.fromkeys([operand.symbol for operand in (*step.inputs, *step.outputs) if in_memory(operand)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +99,29 @@ class _Made:
 class Forms:
     """The forms of a program, and what rules made of them. Where nothing is shared, all is made of the steps themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, homes: Mapping[int, Home]) -> None:
+        self.homes = homes
         self._shared = shares_work()
         self._first: dict[Hashable, Form] = {}
         self._made: dict[Hashable, _Made | None] = {}
 
-    def bound(self, key: Hashable, symbols: tuple[int, ...], name: str, make: Callable[[], Step]) -> Bound:
+    def bound(self, key: Hashable, symbols: tuple[int, ...], origin: Step, make: Callable[[], Step]) -> Bound:
         """The step that `make` makes of these symbols; one of equal `key` was the same step on other ones."""
         if not self._shared:
-            return of_step(make())
+            step = make()
+            return Bound(_form(step, symbols), symbols, step.name, self.homes, origin)
         found = self._first.get(key)
         if found is None:
             found = self._first[key] = _form(make(), symbols)
-        return Bound(found, symbols, name)
+        return Bound(found, symbols, origin.name, self.homes, origin)
 
     def apply(self, rule: Rule, parts: tuple[Bound, ...], *asked: Hashable) -> Bound | None:
         """What a rule makes of steps."""
         if not self._shared:
-            step = rule(*(part.step() for part in parts), *asked)
-            return None if step is None else of_step(step)
+            step = rule(*(_unplaced(part) for part in parts), *asked)
+            if step is None:
+                return None
+            return Bound(_form(step, symbols_of(step)), symbols_of(step), step.name, self.homes)
         joint = list(parts[0].symbols)
         for part in parts[1:]:
             joint += [symbol for symbol in part.symbols if symbol not in joint]
@@ -124,21 +132,20 @@ class Forms:
         made = self._made[key]
         if made is None:
             return None
-        return Bound(made.form, tuple([joint[number] for number in made.symbols]), parts[made.name].name)
+        return Bound(made.form, tuple([joint[number] for number in made.symbols]), parts[made.name].name, self.homes)
 
 
-def of_step(step: Step) -> Bound:
-    symbols = symbols_of(step)
-    return Bound(_form(step, symbols), symbols, step.name)
+def _unplaced(bound: Bound) -> Step:
+    return renumbered(bound.form.step, {n: Home(s, 0) for n, s in enumerate(bound.symbols)}, bound.name)
 
 
 def _form(step: Step, symbols: Sequence[int]) -> Form:
-    return Form(_renumbered(step, {symbol: number for number, symbol in enumerate(symbols)}, {}, ""))
+    return Form(renumbered(step, {symbol: Home(number, 0) for number, symbol in enumerate(symbols)}, ""))
 
 
 def _made(rule: Rule, parts: tuple[Bound, ...], joint: list[int], asked: tuple[Hashable, ...]) -> _Made | None:
-    numbers = [{n: joint.index(symbol) for n, symbol in enumerate(part.symbols)} for part in parts]
-    steps = [_renumbered(part.form.step, numbers[k], {}, str(k)) for k, part in enumerate(parts)]
+    numbers = [{n: Home(joint.index(symbol), 0) for n, symbol in enumerate(part.symbols)} for part in parts]
+    steps = [renumbered(part.form.step, numbers[k], str(k)) for k, part in enumerate(parts)]
     step = rule(*steps, *asked)
     if step is None:
         return None

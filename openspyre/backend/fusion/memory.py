@@ -1,108 +1,102 @@
-"""Which bytes a step touches, and which buffers may be the same memory: what decides whether a step may be moved."""
+"""Which bytes a step touches, and which of them may be the same memory: what decides whether a step may be moved."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from openspyre.program.model import Operand, OperandKind, Step, StepKind, strided_lanes
-from openspyre.spec.formats import STICK_BYTES, DataFormats
+from openspyre.program.model import Operand, Space, Step, Use
+from openspyre.program.reach import bounds, lanes_of, pieces
+from openspyre.program.reach import itemsize as bytes_of_element
+from openspyre.spec.formats import STICK_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Bytes of a symbol that an operand stays within."""
+class Span(NamedTuple):
+    """Bytes of a symbol or value that an operand stays within, and where they lie: in `home`, from byte `begin` on.
+
+    Of every stick it touches at most the bytes [low, high): results per row may share their sticks.
+    """
 
     symbol: int
     first: int
     end: int
+    low: int = 0
+    high: int = STICK_BYTES
+    home: int = -1
+    begin: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    reads: tuple[Span, ...]
-    writes: tuple[Span, ...]
+    def at(self, symbol: int, home: int, begin: int) -> Span:
+        """The same bytes of another symbol; homes begin at whole sticks."""
+        return Span(symbol, self.first, self.end, self.low, self.high, home, begin)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Symbols below `arguments` are given by the launch; those from there on are temps, each a buffer of its own.
+    """What the launch gives the program: `uses` of its symbols. Numbers behind them are values in scratch memory."""
 
-    `shared` are arguments that are written and that a caller may pass as another argument, too.
-    """
-
-    arguments: int
-    shared: frozenset[int] = frozenset()
-    made: frozenset[int] = frozenset()  # arguments that are fresh: nothing else is in their memory
+    uses: tuple[Use, ...]
 
     def is_temp(self, symbol: int) -> bool:
-        return symbol >= self.arguments
+        """Whether nobody looks at it after the launch."""
+        return symbol >= len(self.uses) or self.uses[symbol] is Use.SCRATCH
 
     def is_alone(self, symbol: int) -> bool:
-        """Whether no other symbol can be the same memory."""
-        return self.is_temp(symbol) or symbol in self.made
+        """Whether no other symbol can be the same memory, nor hold the same value."""
+        return self.is_temp(symbol) or self.uses[symbol] is Use.FRESH
+
+    def flows(self, written: Span, read: Span) -> bool:
+        """Whether what was written may be what is read. Values that lie in the same bytes one after the other are apart."""
+        if written.symbol == read.symbol:
+            return written.first < read.end and read.first < written.end and _lanes_meet(written, read)
+        return self._aliased(written.symbol, read.symbol)
 
     def meet(self, one: Span, other: Span) -> bool:
-        if one.symbol == other.symbol:
-            return one.first < other.end and other.first < one.end
-        if one.symbol not in self.shared and other.symbol not in self.shared:
-            return False
-        return not self.is_alone(one.symbol) and not self.is_alone(other.symbol)
+        """Whether they share a byte."""
+        if one.home == other.home:
+            apart = one.begin + one.end <= other.begin + other.first or other.begin + other.end <= one.begin + one.first
+            return not apart and _lanes_meet(one, other)
+        return self._aliased(one.home, other.home)
 
-    def any_meet(self, some: tuple[Span, ...], others: tuple[Span, ...]) -> bool:
+    def _aliased(self, one: int, other: int) -> bool:
+        if self.is_alone(one) or self.is_alone(other):
+            return False
+        return Use.SHARED in (self.uses[one], self.uses[other])
+
+    def any_flow(self, written: Iterable[Span], read: Iterable[Span]) -> bool:
+        return any(self.flows(one, other) for one in written for other in read)
+
+    def any_meet(self, some: Iterable[Span], others: Iterable[Span]) -> bool:
         return any(self.meet(one, other) for one in some for other in others)
 
 
+def _lanes_meet(one: Span, other: Span) -> bool:
+    return one.low < other.high and other.low < one.high
+
+
 def in_memory(operand: Operand) -> bool:
-    return operand.kind.in_memory
+    return operand.kind.in_memory and operand.space is Space.MEMORY
 
 
 @lru_cache(maxsize=64)
 def itemsize(data_format: str) -> int:
-    return STICK_BYTES // DataFormats[data_format].elems_per_stick()
+    return bytes_of_element(data_format)
 
 
-def touched(step: Step) -> Touched:
-    """What a step may read and write; a scatter that adds reads its target as well."""
-    if step.kind is StepKind.RELAYOUT:
-        source, target = step.views
-        reads = _buffer(step.inputs[0], source.layout.device_bytes)
-        return Touched((reads,), (_buffer(step.outputs[0], target.layout.device_bytes),))
-    reads_list = [_span(step, operand, place) for place, operand in enumerate(step.inputs) if in_memory(operand)]
-    writes = tuple(_span(step, operand, -1) for operand in step.outputs)
-    return Touched((*reads_list, *(writes if step.accumulate else ())), writes)
+def in_scratchpads(step: Step) -> bool:
+    """Whether it uses a core's own memory, which lives on after the launch: such a step stays as it is."""
+    return any(operand.space is Space.SCRATCHPAD for operand in (*step.inputs, *step.outputs))
 
 
-def input_span(step: Step, place: int) -> Span:
-    return _span(step, step.inputs[place], place)
-
-
-def output_span(step: Step, place: int) -> Span:
-    return _span(step, step.outputs[place], -1)
-
-
-def _buffer(operand: Operand, size: int) -> Span:
-    first = operand.offset * itemsize(operand.data_format)
-    return Span(operand.symbol, first, first + size)
-
-
-def _span(step: Step, operand: Operand, place: int) -> Span:
-    """`place` among the inputs, -1 for an output; as the card reckons it (csrc/card/core_slices.cpp)."""
-    reach = [(loop.extent, stride) for loop, stride in zip(step.loops, operand.strides, strict=True)]
-    lanes = 0 if step.lane is None else step.lane.lanes
-    if (contraction := step.contraction) is not None and place in (0, 1):
-        along_k = place == 0 or contraction.b_along_k
-        if place == 1:
-            reach.append((lanes if along_k else contraction.k_lanes, contraction.b_row_stride))
-        lanes = contraction.k_lanes if along_k else lanes
-    if (step.kind, place) in ((StepKind.GATHER, 0), (StepKind.SCATTER, -1)):
-        reach.append((max(1, step.index_bound), step.index_stride))
+def span_of(step: Step, place: int, *, output: bool) -> Span | None:
+    """What a step may touch of an operand; None if that is not in memory."""
+    operand = (step.outputs if output else step.inputs)[place]
+    if not in_memory(operand):
+        return None
+    found = pieces(step, place, output=output)
+    first, end = bounds(found)
     size = itemsize(operand.data_format)
-    if operand.kind is OperandKind.VECTOR and lanes:
-        stick = STICK_BYTES // size
-        reach += [(max(1, lanes // stick), operand.tile_stride), (min(lanes, stick), 1)]
-    if operand.kind is OperandKind.STRIDED:
-        reach.append((strided_lanes(step), operand.tile_stride))
-    first = operand.offset + sum(min(0, (count - 1) * stride) for count, stride in reach)
-    last = operand.offset + sum(max(0, (count - 1) * stride) for count, stride in reach)
-    return Span(operand.symbol, first * size, (last + 1) * size)
+    lanes = [lanes_of(piece, operand.offset, STICK_BYTES // size) for piece in found]
+    low, high = min((at for at, _ in lanes), default=0), max((end for _, end in lanes), default=STICK_BYTES // size)
+    return Span(operand.symbol, (operand.offset + first) * size, (operand.offset + end) * size, low * size, high * size)

@@ -102,6 +102,19 @@ def appended(maker: Step, output: int, reader: Step, place: int) -> Step | None:
     return _Joined(found).step()
 
 
+def beside(first: Step, second: Step, here: int, there: int) -> Step | None:
+    """The stages of both over rows that both read, as inputs `here` and `there`; the results of both are stored."""
+    frame, guest = as_rows(first), as_rows(second)
+    if frame is None or guest is None or lane_of(first).store_padding or lane_of(second).store_padding:
+        return None
+    if lane_of(first).lanes != lane_of(second).lanes or _row_lanes(frame) > _LONGEST_ROW:
+        return None
+    found = fit(frame, Reference(False, here), guest, Reference(False, there))
+    if found is None or not found.exact or not _same_rows(found, False):
+        return None
+    return _Joined(found).step()
+
+
 def _row_lanes(step: Step) -> int:
     lanes = lane_of(step).lanes if lane_of(step).reduced else 1
     return lanes * prod(loop.extent for loop in step.loops if loop.reduced)
@@ -189,23 +202,24 @@ class _Joined:
 
     def _rounded_stages(self) -> list[RowStage] | None:
         """The frame's stages, what the guest reads of them rounded as its store would have done."""
-        stages = list(self.frame.stages)
+        stages: list[RowStage] | None = list(self.frame.stages)
         for output, link in self.linked.items():
-            if link is Link.NONE:
-                continue
-            name = self.frame.row_results[output]
-            at = max(k for k, stage in enumerate(stages) if target_of(stage) == name)
-            code = stages[at].code
-            if _is_rounded(code):
-                continue
-            if any(name in stage.rows for stage in stages):
-                return None
-            piece = Piece(code, tuple(Source(INPUT, k) for k in range(len(code.inputs))))
-            rounded = weave(code.inputs, (False,) * len(code.inputs), (piece,), (Source(0, 0, link),))
-            if rounded is None:
-                return None
-            stages[at] = replace(stages[at], code=rounded)
+            if link is not Link.NONE and stages is not None:
+                stages = rounded(stages, self.frame.row_results[output], link)
         return stages
+
+
+def rounded(stages: list[RowStage], name: int, link: Link) -> list[RowStage] | None:
+    """Stages of which one gives its result as a store and a load would; None if others read it as it was."""
+    at = max(k for k, stage in enumerate(stages) if target_of(stage) == name)
+    code = stages[at].code
+    if _is_rounded(code):
+        return stages
+    if any(name in stage.rows for stage in stages):
+        return None
+    piece = Piece(code, tuple(Source(INPUT, k) for k in range(len(code.inputs))))
+    made = weave(code.inputs, (False,) * len(code.inputs), (piece,), (Source(0, 0, link),))
+    return None if made is None else [*stages[:at], replace(stages[at], code=made), *stages[at + 1 :]]
 
 
 def _is_rounded(code: Code) -> bool:

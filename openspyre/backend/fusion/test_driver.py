@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.backend.fusion.driver import Fusion, settled
-from openspyre.backend.fusion.forms import Bound, Forms, of_step
+from openspyre.backend.fusion.forms import Bound, Forms, symbols_of
 from openspyre.backend.fusion.memory import Memory
-from openspyre.backend.fusion.places import placed
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind, Use
 from openspyre.spec.ops.expression import Lane, Value, call, trace
 from openspyre.spec.sharing import nothing_shared
 
 X, Y, OUT, OUT2, T, U = range(6)  # two inputs, two outputs, two temps
-MEMORY = Memory(4, made=frozenset({OUT, OUT2}))
+MEMORY = Memory((Use.READ, Use.READ, Use.FRESH, Use.FRESH))
 
 
 def at(symbol: int, *strides: int, offset: int = 0) -> Operand:
@@ -33,15 +32,20 @@ def mapped(
 
 def fused(*steps: Step, memory: Memory = MEMORY) -> tuple[Step, ...]:
     """With steps of a form fused once, and each by itself: the same."""
-    together = tuple(step.step() for step in Fusion(bound(*steps), memory, Forms()).run())
+    together = _fused(steps, memory)
     with nothing_shared():
-        apart = tuple(step.step() for step in Fusion(bound(*steps), memory, Forms()).run())
-    assert together == apart
+        assert _fused(steps, memory) == together
     return together
 
 
-def bound(*steps: Step) -> tuple[Bound, ...]:
-    return tuple(of_step(settled(step)) for step in steps)
+def _fused(steps: tuple[Step, ...], memory: Memory) -> tuple[Step, ...]:
+    forms = Forms({})
+    bound = tuple(_bound(forms, settled(step)) for step in steps)
+    return tuple(step.step({}) for step in Fusion(bound, memory, forms).run())
+
+
+def _bound(forms: Forms, step: Step) -> Bound:
+    return forms.bound(step.name, symbols_of(step), step, lambda: step)
 
 
 def opcodes(step: Step) -> list[str]:
@@ -77,7 +81,7 @@ def test_cheap_values_are_computed_by_all_their_readers() -> None:
 
 
 def test_a_step_between_that_overwrites_an_input_keeps_the_two_apart() -> None:
-    shared = Memory(4, shared=frozenset({X}), made=frozenset({OUT, OUT2}))
+    shared = Memory((Use.SHARED, Use.READ, Use.FRESH, Use.FRESH))
     steps = (
         mapped("a", "exp", (at(X),), at(T)),
         mapped("between", "neg", (at(Y),), at(X)),
@@ -89,7 +93,7 @@ def test_a_step_between_that_overwrites_an_input_keeps_the_two_apart() -> None:
 
 
 def test_an_argument_that_may_be_another_counts_as_overlapping() -> None:
-    shared = Memory(4, shared=frozenset({Y}), made=frozenset({OUT, OUT2}))
+    shared = Memory((Use.READ, Use.SHARED, Use.FRESH, Use.FRESH))
     steps = (
         mapped("a", "exp", (at(X),), at(T)),
         mapped("between", "neg", (at(OUT2),), at(Y)),
@@ -100,7 +104,7 @@ def test_an_argument_that_may_be_another_counts_as_overlapping() -> None:
 
 
 def test_in_place_at_the_same_place_fuses_and_shifted_does_not() -> None:
-    shared = Memory(4, shared=frozenset({X}), made=frozenset({OUT, OUT2}))
+    shared = Memory((Use.SHARED, Use.READ, Use.FRESH, Use.FRESH))
     first = mapped("a", "exp", (at(X),), at(T))
     assert len(fused(first, mapped("b", "sqrt", (at(T),), at(X)), memory=shared)) == 1
     assert len(fused(first, mapped("b", "sqrt", (at(T),), at(X, offset=64)), memory=shared)) == 2
@@ -150,19 +154,6 @@ def test_signs_of_nan_are_not_carried_past_a_full_precision_store() -> None:
     first = mapped("a", "div", (at(X), at(Y)), full(at(T)))
     second = replace(mapped("b", "neg", (full(at(T)),), at(OUT)), code=trace(sign, (Lane.FLOAT,)))
     assert len(fused(first, second)) == 2
-
-
-def test_temps_that_do_not_live_together_share_the_pool() -> None:
-    def copy(source: int, target: int) -> Step:
-        return mapped("c", "exp", (at(source),), at(target))
-
-    steps, pool_bytes = placed(bound(copy(X, T), copy(T, OUT), copy(X, U), copy(U, OUT2)), 4, {T: 1024, U: 1024})
-    assert pool_bytes == 1024
-    assert [step.outputs[0].symbol for step in steps] == [4, OUT, 4, OUT2]
-    _, together = placed(
-        bound(copy(X, T), copy(X, U), mapped("s", "add", (at(T), at(U)), at(OUT))), 4, {T: 1024, U: 1000}
-    )
-    assert together == 2048
 
 
 def test_of_several_values_for_one_place_the_last_is_read_and_stored() -> None:

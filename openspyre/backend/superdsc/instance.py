@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
@@ -24,13 +24,13 @@ class Access:
     symbol: int
     byte: int
     room: int  # steps of the indexed dim that memory has; 0 if nothing is indexed
-    fewer: tuple[tuple[str, int], ...] = ()  # dims of which memory has fewer rows than are walked
+    rows: dict[str, int] = field(default_factory=dict)  # of dims that memory has less of than is walked
 
     def moves(self, label: str) -> bool:
         return self.tensor.scale(label) == PRESENT and label in self.strides
 
     def moved(self, label: str, by: int) -> Access:
-        """The same from so many elements further along a dim."""
+        """The same from so many elements further along a dim, where a stick begins."""
         if not self.moves(label) or by == 0:
             return self
         per_stick = prod(stick.size for stick in self.tensor.sticks if stick.label == label)
@@ -70,23 +70,13 @@ class Instance:
     def size(self, label: str) -> int:
         return next(axis.size for axis in self.axes if axis.label == label)
 
-    def part(self, label: str, first: int, size: int) -> Instance:
-        """The same over `size` elements of a dim from `first` on, which begins a stick. Parts of a dim go to one core each."""
-        axes = tuple(replace(axis, size=size) if axis.label == label else axis for axis in self.axes)
-        if any(axis.label == label and axis.split > 1 for axis in axes):
-            raise InvalidArgument(f"{self.op.name}: {label} does not fill its sticks and cannot be divided over cores")
-        accesses = tuple(access.moved(label, first) for access in self.accesses)
-        return replace(
-            self, axes=axes, first={**self.first, label: self.first.get(label, 0) + first}, accesses=accesses
-        )
-
 
 def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> list[Instance]:
     """One instance where the cores' addresses follow from the first one's, else one for every core."""
     groups = _groups(op)
-    fewer = [_absent_rows(op, tensor, groups[0], locate, argument_bytes) for tensor in op.tensors]
+    absent = [absent_rows(op, tensor, locate, argument_bytes) for tensor in op.tensors]
     strides = [
-        _strides(op, tensor, locate, argument_bytes, dict(f)) for tensor, f in zip(op.tensors, fewer, strict=True)
+        _strides(op, tensor, locate, argument_bytes, rows) for tensor, rows in zip(op.tensors, absent, strict=True)
     ]
     found = []
     for group in groups:
@@ -95,13 +85,13 @@ def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> li
         ]
         if all(base is not None for base in bases):
             accesses = tuple(
-                Access(tensor, moved, base.parameter or 0, base.byte, room, absent)
-                for tensor, (moved, room), base, absent in zip(op.tensors, strides, bases, fewer, strict=True)
+                Access(tensor, moved, base.parameter or 0, base.byte, room, rows)
+                for tensor, (moved, room), base, rows in zip(op.tensors, strides, bases, absent, strict=True)
                 if base is not None
             )
             found.append(Instance(op, op.axes, {}, accesses, group))
         else:
-            found += [_of_core(op, slices, core, strides, fewer, locate) for slices, core in group.items()]
+            found += [_of_core(op, slices, core, strides, absent, locate) for slices, core in group.items()]
     return found
 
 
@@ -117,54 +107,12 @@ def _groups(op: SuperDsc) -> list[dict[tuple[int, ...], int]]:
     return found if keeps else found[:1]
 
 
-def _absent_rows(
-    op: SuperDsc,
-    tensor: Tensor,
-    group: dict[tuple[int, ...], int],
-    locate: Locate,
-    argument_bytes: ArgumentBytes,
-) -> tuple[tuple[str, int], ...]:
-    """A gap of a restickify is memory that is not walked, or padding that is not in memory: the fields can be equal.
-
-    Addresses of the other cores settle it, or the length of the argument.
-    """
-    unsure = [label for label in tensor.order if _may_be_absent(op, tensor, label)]
-    if not unsure:
-        return ()
-
-    def verdict(absent: tuple[bool, ...]) -> tuple[bool, bool, bool]:
-        strides, _ = _strides(op, tensor, locate, argument_bytes, dict(rows(absent)))
-        last = tensor.order[-1]
-        extent = dict(rows(absent)).get(last, _extent(op, tensor, last))
-        span = strides[last] * extent * tensor.bytes_per_element
-        at = locate(tensor.starts[next(iter(group.values()))])
-        length = argument_bytes(at.parameter or 0) - at.byte
-        return _base(op, tensor, strides, group, locate) is not None, span == length, span <= length
-
-    def rows(absent: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
-        found = zip(unsure, absent, strict=True)
-        return tuple((label, op.axis[label].size - tensor.gap(label)) for label, away in found if away)
-
-    return rows(max(product((True, False), repeat=len(unsure)), key=verdict))
-
-
-def _may_be_absent(op: SuperDsc, tensor: Tensor, label: str) -> bool:
-    other = {stick.label: stick.size for each in op.tensors for stick in each.sticks}
-    return (
-        op.op == "ReStickifyOpHBM"
-        and tensor.component is Component.MEMORY
-        and tensor.scale(label) == PRESENT
-        and label != tensor.stick
-        and 0 < tensor.gap(label) < other.get(label, 0)
-    )
-
-
 def _strides(
-    op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes, fewer: dict[str, int]
+    op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes, rows: dict[str, int]
 ) -> tuple[dict[str, int], int]:
     """Elements per step of each dim, and how many steps of the indexed dim there are."""
     unknown = tensor.indexed if tensor.indirection is Indirection.VALUE else None
-    extents = {label: _extent(op, tensor, label) for label in tensor.order} | fewer
+    extents = {label: _extent(op, tensor, label) for label in tensor.order} | rows
     room = 0
     if unknown is not None:
         # The extent of an indexed dim stands in no field: the argument's bytes tell.
@@ -178,6 +126,29 @@ def _strides(
         strides[label] = inner
         inner *= extents[label]
     return strides, room
+
+
+def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes) -> dict[str, int]:
+    """Dims of a restickify of which memory has fewer rows than are walked. No field tells a gap of rows that are not there
+    from one of rows that are left out: the distances of the cores do, or the argument's length."""
+    if op.op != "ReStickifyOpHBM" or tensor.component is not Component.MEMORY:
+        return {}
+    sticks = {stick.label for stick in tensor.sticks}
+    lanes = max(stick.size for other in op.tensors for stick in other.sticks)
+    unsure = [label for label in tensor.order if label not in sticks and 0 < tensor.gap(label) < lanes]
+    bytes_ = argument_bytes(locate(tensor.starts[0]).parameter or 0)
+    best: tuple[tuple[bool, bool, bool], dict[str, int]] | None = None
+    for choice in product((True, False), repeat=len(unsure)):
+        rows = {
+            label: op.axis[label].size - tensor.gap(label) for label, away in zip(unsure, choice, strict=True) if away
+        }
+        strides, _ = _strides(op, tensor, locate, argument_bytes, rows)
+        span = 128 * prod(({label: _extent(op, tensor, label) for label in tensor.order} | rows).values())
+        group = {slices: core for core, slices in enumerate(op.slices)}
+        verdict = (_base(op, tensor, strides, group, locate) is not None, span == bytes_, span <= bytes_)
+        if best is None or verdict > best[0]:
+            best = verdict, rows
+    return best[1] if best is not None else {}
 
 
 def _extent(op: SuperDsc, tensor: Tensor, label: str) -> int:
@@ -229,7 +200,7 @@ def _of_core(
     slices: tuple[int, ...],
     core: int,
     strides: list[tuple[dict[str, int], int]],
-    fewer: list[tuple[tuple[str, int], ...]],
+    absent: list[dict[str, int]],
     locate: Locate,
 ) -> Instance:
     reduced = [
@@ -245,8 +216,8 @@ def _of_core(
     axes = tuple(replace(axis, size=axis.per_core, split=1) for axis in op.axes)
     first = {axis.label: index * axis.per_core for axis, index in zip(op.axes, slices, strict=True)}
     accesses = []
-    for tensor, (moved, room), absent in zip(op.tensors, strides, fewer, strict=True):
+    for tensor, (moved, room), rows in zip(op.tensors, strides, absent, strict=True):
         start = tensor.starts[core]
         at = Address(None, start) if tensor.component is Component.SCRATCHPAD else locate(start)
-        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room, absent))
+        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room, rows))
     return Instance(op, axes, first, tuple(accesses), {(0,) * len(axes): core})

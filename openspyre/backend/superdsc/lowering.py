@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from openspyre.artifact.bundle_function import Execute
 from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.superdsc import Indirection, SuperDsc
 from openspyre.backend.superdsc.contraction import lower_contraction
+from openspyre.backend.superdsc.extension import lower_extension
 from openspyre.backend.superdsc.indexed import lower_indexed
 from openspyre.backend.superdsc.instance import Workspace, instances
 from openspyre.backend.superdsc.norms import lower_norm, lower_scale
 from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
 from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
+from openspyre.backend.superdsc.restickify import lower_restickify
 from openspyre.backend.superdsc.shuffle import lower_shuffle
 from openspyre.backend.superdsc.staging import lower_staged, needs_staging
 from openspyre.backend.superdsc.topk import lower_topk
-from openspyre.program.model import Program, Step
+from openspyre.program.model import Program, Space, Step, Use
 from openspyre.program.verify import step_problems
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops import TABLE, Kind
 
 _OWN: dict[str, Lowering] = {
     **dict.fromkeys(CASTS, lower_copy),
-    "ReStickifyOpHBM": lower_copy,
+    "ReStickifyOpHBM": lower_restickify,
     "shuffle": lower_shuffle,
     "exx2": lower_exx2,
     "layernormscale": lower_scale,
@@ -64,7 +66,18 @@ def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) 
     steps: list[Step] = []
     for execute, iterations in bundle.function.executions():
         steps += _steps(bundle, execute, iterations, argument_bytes, workspace)
-    return Program(bundle.name, bundle.argument_names, (), tuple(steps), workspace.bytes, whole_sticks=True)
+    uses = tuple(_uses(bundle, steps))
+    return Program(bundle.name, bundle.argument_names, (), tuple(steps), workspace.bytes, whole_sticks=True, uses=uses)
+
+
+def _uses(bundle: DocumentedBundle, steps: Sequence[Step]) -> Iterator[Use]:
+    """Nothing says which arguments are fresh or lie apart; only a pool, which comes first, is nobody else's."""
+    written = {o.symbol for step in steps for o in step.outputs if o.space is Space.MEMORY}
+    for number in range(bundle.arguments):
+        if bundle.has_pool and number == 0:
+            yield Use.SCRATCH
+        else:
+            yield Use.SHARED if number in written else Use.READ
 
 
 def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tuple[str, str]]:
@@ -94,6 +107,8 @@ def _steps(
     workspace: Workspace,
 ) -> list[Step]:
     op = bundle.ops[execute.file]
+    if op.extension is not None:
+        return [lower_extension(op, op.extension, partial(bundle.address, execute, iterations=iterations))]
     lower = lowering_of(op)
     if lower is None:
         raise InvalidArgument(

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from openspyre.artifact.model import Description, Dim, HostView, Iota, Lanes, Operand, Place, ScalarSlot, Tensor
+from openspyre.artifact.model import (
+    Constant,
+    Description,
+    Dim,
+    HostView,
+    Iota,
+    Lanes,
+    Operand,
+    Place,
+    ScalarSlot,
+    Tensor,
+)
 from openspyre.compiler import ir
 from openspyre.compiler.legality import contraction_lanes
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
@@ -25,6 +36,8 @@ def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tup
         match operand:
             case ir.Scalar(dtype=dtype):
                 inputs.append(ScalarSlot(dtype))
+            case ir.Constant(bits=bits, dtype=dtype):
+                inputs.append(Constant(bits, dtype))
             case ir.Iota(offset=offset, strides=strides):
                 inputs.append(Iota(offset, tuple(strides[d] for d in kept)))
             case ir.Access():

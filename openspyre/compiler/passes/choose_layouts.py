@@ -10,11 +10,12 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand, Program, Role
 from openspyre.compiler.legality import layout_cost, misfits
+from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
-from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 from openspyre.spec.sharing import shares_work
 
@@ -48,8 +49,26 @@ def _follow_the_flow(program: Program) -> dict[str, Buffer]:
             if buffer.layout is None:
                 follows = TABLE[op.row].kind is not Kind.CONTRACTION
                 operands = [chosen[a.buffer] for a in op.inputs if isinstance(a, Access) and follows]
-                chosen[buffer.name] = replace(buffer, layout=_layout_for(buffer, operands))
+                sparse = _sparse_layout(buffer) if buffer.role is Role.TEMP and _is_one_a_stick(op, chosen) else None
+                chosen[buffer.name] = replace(buffer, layout=sparse or _layout_for(buffer, operands))
     return chosen
+
+
+def _is_one_a_stick(op: Op, chosen: Mapping[str, Buffer]) -> bool:
+    """Whether results come one to a stick: folded along sticks, or made of such."""
+    found = [stick_access(a, op.dims, chosen[a.buffer]) for a in op.inputs if isinstance(a, Access)]
+    if TABLE[op.row].kind is Kind.REDUCTION:
+        first = found[0] if found else None
+        return isinstance(first, StickAccess) and first.lane_dim is not None and op.dims[first.lane_dim].reduced
+    if TABLE[op.row].kind is not Kind.POINTWISE or not any(any(a.strides) for a in op.inputs if isinstance(a, Access)):
+        return False
+    return all(isinstance(each, StickAccess) and each.lane_dim is None for each in found)
+
+
+def _sparse_layout(buffer: Buffer) -> SpyreTensorLayout | None:
+    if len(buffer.size) >= MAX_RANK:
+        return None
+    return SpyreTensorLayout(list(buffer.size), list(buffer.stride), buffer.dtype, [*range(len(buffer.size)), -1])
 
 
 def _layout_for(buffer: Buffer, operands: list[Buffer]) -> SpyreTensorLayout:
@@ -134,7 +153,9 @@ def _numbered(op: Op, number: dict[str, int]) -> Hashable:
 def _plain(operand: Operand, number: dict[str, int]) -> Hashable:
     if isinstance(operand, Access):
         return number.setdefault(operand.buffer, len(number)), operand.offset, operand.strides, operand.dtype
-    return (operand.offset, operand.strides) if isinstance(operand, Iota) else operand.dtype
+    if isinstance(operand, Iota):
+        return operand.offset, operand.strides
+    return operand if isinstance(operand, Constant) else operand.dtype
 
 
 def _solve(names: list[str], ops: list[Op], fixed: dict[str, Buffer], width: int) -> _Layouts:

@@ -101,6 +101,8 @@ class _Work:
         changes = self.written_at(y.name) - {at}
         if y.role is not Role.TEMP or not changes or min(changes) < at or not _is_whole(copy, x, y):
             return False
+        if any(j < at for j in self.read_at(y.name)):
+            return False  # what it was before the copy (torch.empty) is not what x is then
         back = {j for j in self.read_at(y.name) & self.written_at(x.name) if j > at and self._is_copy_back(j, y, x)}
         if x.role not in (Role.TEMP, Role.UPDATE) or (x.role is Role.UPDATE and not back):
             return False

@@ -84,6 +84,12 @@ CHANGED_BY_ANOTHER_PART = replace(
 )  # fmt: skip
 
 
+# e is read as whatever lies there, and only then a copy of s: the first read is none of s.
+READ_BEFORE_IT_WAS_COPIED = of_whole_buffers(
+    ("u", "relayout", "e"), ("s", "neg", "u"), ("y", "relayout", "x"), ("e", "relayout", "s"), ("e", "neg", "x")
+)
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     ops: list[Op] = []
@@ -114,6 +120,7 @@ def programs(draw: st.DrawFn) -> Program:
 
 @settings(max_examples=400, deadline=None)
 @given(programs())
+@example(READ_BEFORE_IT_WAS_COPIED)
 @example(SECOND_WRITER_READS_THE_TARGET)
 @example(CHANGED_BY_ANOTHER_PART)
 def test_eliminating_copies_and_dead_ops_keeps_what_callers_see(program: Program) -> None:

@@ -11,6 +11,8 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.spec.layout import SpyreTensorLayout
 
+TIGHT = PlaceBuffers(resting_percent=0, resting_bytes=0)
+
 
 def temp(name: str, sticks: int) -> Buffer:
     size = (sticks * 64,)
@@ -61,15 +63,44 @@ def test_placing_changes_nothing_but_places(drawn: tuple[Program, dict[str, rang
 
 
 def test_temps_that_never_meet_share_memory() -> None:
-    chain = tuple(step(when, [f"t{when}", f"t{when - 1}"] if when else ["t0"]) for when in range(10))
-    placed = PlaceBuffers().run(Program("p", tuple(temp(f"t{i}", 4) for i in range(10)), chain))
+    placed = TIGHT.run(chain_of(10))
     assert placed.pool_bytes == 2 * 4 * 128
 
 
+def chain_of(count: int, sticks: int = 4) -> Program:
+    """A temp per op, read by the next."""
+    ops = tuple(step(when, [f"t{when}", f"t{when - 1}"] if when else ["t0"]) for when in range(count))
+    return Program("p", tuple(temp(f"t{i}", sticks) for i in range(count)), ops)
+
+
+def test_bytes_rest_before_another_temp_takes_them() -> None:
+    for resting in (0, 1, 5):
+        placed = PlaceBuffers(resting_percent=0, resting_bytes=resting * 4 * 128).run(chain_of(12))
+        places = [placed.buffer(f"t{i}").place for i in range(12)]
+        again = [later for later in range(12) for first in range(later) if places[first] == places[later]]
+        assert min(again) == 2 + resting, "the temp of op 0 is read by op 1"
+        assert placed.pool_bytes == (2 + resting) * 4 * 128
+
+
+def test_what_rests_is_a_share_of_the_pool() -> None:
+    def pool(percent: int) -> int:
+        return PlaceBuffers(resting_percent=percent, resting_bytes=0).run(chain_of(12)).pool_bytes // (4 * 128)
+
+    assert [pool(percent) for percent in (0, 49, 50, 100, 200)] == [2, 2, 3, 4, 6]
+
+
+def test_bytes_rest_no_longer_than_until_a_contraction() -> None:
+    chain = chain_of(12)
+    ops = tuple(replace(op, row="batchmatmul") if when in (4, 8) else op for when, op in enumerate(chain.ops))
+    placed = PlaceBuffers().run(replace(chain, ops=ops))
+    places = [placed.buffer(f"t{i}").place or 0 for i in range(12)]
+    assert [place // (4 * 128) for place in places] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]
+
+
 def test_what_begins_as_whatever_lies_there_gets_memory_that_no_op_has_written() -> None:
-    chain = tuple(step(when, [f"t{when}", f"t{when - 1}"] if when else ["t0"]) for when in range(10))
-    temps = tuple(replace(temp(f"t{i}", 4), unset=i == 7) for i in range(10))
-    placed = PlaceBuffers().run(Program("p", temps, chain))
+    chain = chain_of(10)
+    temps = tuple(replace(buffer, unset=buffer.name == "t7") for buffer in chain.buffers)
+    placed = TIGHT.run(replace(chain, buffers=temps))
     own = placed.buffer("t7").place
     assert all(placed.buffer(f"t{i}").place != own for i in range(7))
     assert placed.buffer("t9").place == own and placed.pool_bytes == 3 * 4 * 128
@@ -77,7 +108,7 @@ def test_what_begins_as_whatever_lies_there_gets_memory_that_no_op_has_written()
 
 def test_a_gap_is_filled_first() -> None:
     ops = (step(0, ["low", "high"]), step(1, ["high"]), step(2, ["small", "high"]))
-    placed = PlaceBuffers().run(Program("p", (temp("low", 4), temp("high", 4), temp("small", 2)), ops))
+    placed = TIGHT.run(Program("p", (temp("low", 4), temp("high", 4), temp("small", 2)), ops))
     assert placed.buffer("small").place == placed.buffer("low").place
     assert placed.pool_bytes == 8 * 128
 

@@ -9,7 +9,7 @@ from openspyre.spec.ops.ordered import ORDERED
 from openspyre.spec.ops.pointwise import POINTWISE
 from openspyre.spec.ops.random import RANDOM
 from openspyre.spec.ops.reduction import REDUCTIONS
-from openspyre.spec.ops.row import Fold, Indexing, Kind, Promotion, Row, Samples, Unit
+from openspyre.spec.ops.row import Fold, Indexing, Kind, OpClass, Precision, Promotion, Row, Samples, Unit
 from openspyre.spec.ops.rows import ROWS
 
 ALL_ROWS = (
@@ -26,4 +26,16 @@ ALL_ROWS = (
 )
 TABLE: dict[str, Row] = {row.name: row for row in ALL_ROWS}
 
-__all__ = ["ALL_ROWS", "TABLE", "Fold", "Indexing", "Kind", "Promotion", "Row", "Samples", "Unit"]
+__all__ = [
+    "ALL_ROWS",
+    "TABLE",
+    "Fold",
+    "Indexing",
+    "Kind",
+    "OpClass",
+    "Precision",
+    "Promotion",
+    "Row",
+    "Samples",
+    "Unit",
+]

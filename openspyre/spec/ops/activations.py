@@ -6,7 +6,7 @@ import math
 
 from openspyre.spec.ops.expression import Value, call, constant, select
 from openspyre.spec.ops.pointwise_rows import both, clamp, maximum, pointwise
-from openspyre.spec.ops.row import Row
+from openspyre.spec.ops.row import Precision, Row
 
 
 def _silu(x: Value) -> Value:
@@ -53,26 +53,26 @@ ACTIVATIONS: tuple[Row, ...] = (
     pointwise("relu", "max(x, 0)", lambda x: maximum(x, constant(x, 0, x.lane)), artifact="relufwd", documented=True),
     pointwise("relu6", "between 0 and 6", lambda x: clamp(x, constant(x, 0, x.lane), constant(x, 6, x.lane)), artifact="relu6fwd",
               documented=True, aten=()),
-    pointwise("hardtanh", "between two numbers", clamp, scalars=("min_val", "max_val")),
+    pointwise("hardtanh", "between two numbers", clamp, scalars=("min_val", "max_val"), composite=Precision.OWN),
     pointwise("threshold", "x, or a number where x is at most the threshold", lambda x, least, value: select(x <= least, value, x),
-              scalars=("threshold", "value")),
+              scalars=("threshold", "value"), composite=Precision.OWN),
     pointwise("leaky_relu", "x, or slope * x below 0", lambda x, slope: select(x > 0, x, x * slope), artifact="leakyrelufwd",
               documented=True, scalars=("negative_slope",), integers=False),
     pointwise("prelu", "x, or weight * x below 0", lambda x, weight: select(x > 0, x, x * weight), operands=2, integers=False,
-              aten=("_prelu_kernel",), inductor=()),
+              aten=("_prelu_kernel",), inductor=(), composite=Precision.OWN),
     pointwise("silu", "x * sigmoid(x)", _silu, documented=True, integers=False, ulps=2),
     pointwise("gelu", "x * normal cdf(x)", _gelu_erf, artifact="gelufwd", documented=True, integers=False, ulps=2,
               fixed=(("approximate", "none"),)),
     pointwise("gelu_tanh", "gelu, tanh form", _gelu_tanh, artifact="gelufwdtanh", aten=("gelu",), inductor=(), integers=False, ulps=2,
-              fixed=(("approximate", "tanh"),)),
+              fixed=(("approximate", "tanh"),), composite=Precision.FP32),
     pointwise("softplus", "log(1 + exp(beta x)) / beta", _softplus, documented=True, scalars=("beta", "threshold"),
               constants=("softplusBeta", "softplusThresh"), integers=False, ulps=2),
     pointwise("mish", "x * tanh(softplus(x))", _mish, documented=True, integers=False, ulps=3),
     pointwise("elu", "scale * x, or scale * alpha * (exp(input_scale * x) - 1) below 0", _elu,
               scalars=("alpha", "scale", "input_scale"), integers=False),
-    pointwise("hardsigmoid", "(x + 3) / 6 between 0 and 1", _hardsigmoid, integers=False),
+    pointwise("hardsigmoid", "(x + 3) / 6 between 0 and 1", _hardsigmoid, integers=False, composite=Precision.FP32),
     pointwise("hardswish", "x * hardsigmoid(x)", lambda x: x * clamp(x + 3.0, constant(x, 0.0, x.lane), constant(x, 6.0, x.lane)) / 6.0,
-              integers=False),
-    pointwise("softshrink", "x moved towards 0 by lambd", _softshrink, scalars=("lambd",), integers=False),
-    pointwise("hardshrink", "x, or 0 within lambd of it", _hardshrink, scalars=("lambd",), integers=False),
+              integers=False, composite=Precision.FP32),
+    pointwise("softshrink", "x moved towards 0 by lambd", _softshrink, scalars=("lambd",), integers=False, composite=Precision.OWN),
+    pointwise("hardshrink", "x, or 0 within lambd of it", _hardshrink, scalars=("lambd",), integers=False, composite=Precision.OWN),
 )  # fmt: skip

@@ -4,14 +4,7 @@ Dims of such an op, in order: batch dims, m, n, k (reduced). The first operand r
 second along n or, at some cost, along k, the result along n.
 """
 
-from openspyre.spec.ops.expression import Value, select
-from openspyre.spec.ops.row import Fold, Kind, Row, Unit
-
-
-def _add_product(a: Value, product: Value, beta: Value, alpha: Value) -> Value:
-    """Where beta is 0, a is not looked at, as in torch: its NaN does not count."""
-    return select(beta.equals(0.0), 0.0, beta * a) + alpha * product
-
+from openspyre.spec.ops.row import Fold, Kind, Precision, Row, Unit
 
 CONTRACTIONS: tuple[Row, ...] = (
     Row(
@@ -38,6 +31,7 @@ CONTRACTIONS: tuple[Row, ...] = (
         ),
         inductor=("dot",),
         operands=2,
+        fixed=(("beta", 0), ("beta", 1), ("alpha", 1)),  # numbers of addmm that spare an op
         integers=False,
     ),
     Row(
@@ -47,18 +41,8 @@ CONTRACTIONS: tuple[Row, ...] = (
         "and products of integers, which it does not know",
         artifact="openspyre.sum_of_products",
         operands=2,
+        composite=Precision.FP32,
         body=lambda a, b: a * b,
         fold=Fold.SUM,
-    ),
-    Row(
-        "add_product",
-        Kind.POINTWISE,
-        "beta * a + alpha * product",
-        artifact="openspyre.add_product",
-        operands=2,
-        scalars=("beta", "alpha"),
-        constants=("beta", "alpha"),
-        body=_add_product,
-        integers=False,
     ),
 )

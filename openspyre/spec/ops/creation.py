@@ -30,6 +30,10 @@ def _linspace(place: Value, back: Value, last: Value, start: Value, end: Value) 
     return select(place < back, forwards, call("fma", -to_float(back), step, end))
 
 
+def _causal(apart: Value) -> Value:
+    return select(apart <= 0, 0.0, float("-inf"))
+
+
 def _masked(keep: Value, x: Value) -> Value:
     return select(keep, x, 0)
 
@@ -42,6 +46,7 @@ CREATION: tuple[Row, ...] = (
          integers=False, aten=("linspace.out",)),
     _row("arange", "start + place * step", _arange, scalars=("start", "step"), aten=("arange.start_out",)),
     _row("eye", "ones where row and column agree", lambda apart: apart.equals(0), aten=("eye.m_out", "eye.out")),
+    _row("causal_mask", "0 up to a query's own place, -inf behind it; `apart` is key - query", _causal, integers=False),
     _row("tril", "the lower triangle; `apart` is column - row", lambda x, apart, diagonal: _masked(apart <= diagonal, x), operands=2,
          scalars=("diagonal",), aten=("tril", "tril_", "tril.out")),
     _row("triu", "the upper triangle; `apart` is column - row", lambda x, apart, diagonal: _masked(apart >= diagonal, x), operands=2,

@@ -68,7 +68,7 @@ PRIMITIVES: dict[str, tuple[tuple[Lane, ...], Lane]] = {
 }  # fmt: skip
 
 
-class _Tracer:
+class Tracer:
     def __init__(self, lanes: tuple[Lane, ...]) -> None:
         self.lanes: list[Lane] = list(lanes)
         self.inputs = len(lanes)
@@ -95,7 +95,7 @@ class _Tracer:
 class Value:
     """A value of an expression while it is traced. Python numbers mix in as constants."""
 
-    tracer: _Tracer
+    tracer: Tracer
     number: int
     lane: Lane
 
@@ -213,13 +213,13 @@ def convert(value: Value, lane: Lane) -> Value:
 
 def trace(body: Callable[..., Value | tuple[Value, ...]], inputs: tuple[Lane, ...]) -> Code:
     """Run a body once on symbolic values; dead steps are dropped and registers are used again."""
-    tracer = _Tracer(inputs)
+    tracer = Tracer(inputs)
     returned = body(*(Value(tracer, number, lane) for number, lane in enumerate(inputs)))
     results = returned if isinstance(returned, tuple) else (returned,)
     return _allocate(tracer, results)
 
 
-def _allocate(tracer: _Tracer, results: tuple[Value, ...]) -> Code:
+def _allocate(tracer: Tracer, results: tuple[Value, ...]) -> Code:
     needed = {value.number for value in results}
     live: list[tuple[str, int, tuple[int, ...]]] = []
     for step in reversed(tracer.steps):

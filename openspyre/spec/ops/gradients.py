@@ -6,7 +6,7 @@ import math
 
 from openspyre.spec.ops.expression import Value, call, constant, select
 from openspyre.spec.ops.pointwise_rows import both, either, pointwise
-from openspyre.spec.ops.row import Row
+from openspyre.spec.ops.row import Precision, Row
 
 
 def _silu(g: Value, x: Value) -> Value:
@@ -62,21 +62,21 @@ def _gradient(name: str, of: str, body, **fields) -> Row:  # type: ignore[no-unt
 
 
 GRADIENTS: tuple[Row, ...] = (
-    _gradient("sigmoid_backward", "sigmoid, from its result", lambda g, y: g * (1 - y) * y),
-    _gradient("tanh_backward", "tanh, from its result", lambda g, y: g * (1 - y * y)),
+    _gradient("sigmoid_backward", "sigmoid, from its result", lambda g, y: g * (1 - y) * y, composite=Precision.FP32),
+    _gradient("tanh_backward", "tanh, from its result", lambda g, y: g * (1 - y * y), composite=Precision.FP32),
     _gradient("threshold_backward", "relu and threshold", lambda g, x, least: select(x <= least, constant(g, 0, g.lane), g),
-              scalars=("threshold",), integers=True),
-    _gradient("silu_backward", "silu", _silu, ulps=2),
+              scalars=("threshold",), integers=True, composite=Precision.OWN),
+    _gradient("silu_backward", "silu", _silu, ulps=2, composite=Precision.FP32),
     _gradient("gelu_backward", "gelu", _gelu_erf, fixed=(("approximate", "none"),), ulps=2),
-    _gradient("gelu_tanh_backward", "gelu, tanh form", _gelu_tanh, aten=("gelu_backward",), fixed=(("approximate", "tanh"),), ulps=2),
+    _gradient("gelu_tanh_backward", "gelu, tanh form", _gelu_tanh, aten=("gelu_backward",), fixed=(("approximate", "tanh"),), ulps=2, composite=Precision.FP32),
     _gradient("mish_backward", "mish", _mish, ulps=2),
     _gradient("elu_backward", "elu", _elu, scalars=("alpha", "scale", "input_scale"), fixed=(("is_result", False),)),
-    _gradient("softplus_backward", "softplus", _softplus, scalars=("beta", "threshold"), ulps=2),
+    _gradient("softplus_backward", "softplus", _softplus, scalars=("beta", "threshold"), ulps=2, composite=Precision.FP32),
     _gradient("leaky_relu_backward", "leaky_relu", lambda g, x, slope: select(x > 0, g, g * slope), scalars=("negative_slope",),
-              fixed=(("self_is_result", False),)),
-    _gradient("hardtanh_backward", "hardtanh", _hardtanh, scalars=("min_val", "max_val")),
-    _gradient("hardswish_backward", "hardswish", _hardswish),
-    _gradient("hardsigmoid_backward", "hardsigmoid", lambda g, x: select(both(x > -3, x < 3), g / 6.0, 0.0)),
-    _gradient("hardshrink_backward", "hardshrink", _shrink, scalars=("lambd",)),
-    _gradient("softshrink_backward", "softshrink", _shrink, scalars=("lambd",)),
+              fixed=(("self_is_result", False),), composite=Precision.OWN),
+    _gradient("hardtanh_backward", "hardtanh", _hardtanh, scalars=("min_val", "max_val"), composite=Precision.OWN),
+    _gradient("hardswish_backward", "hardswish", _hardswish, composite=Precision.FP32),
+    _gradient("hardsigmoid_backward", "hardsigmoid", lambda g, x: select(both(x > -3, x < 3), g / 6.0, 0.0), composite=Precision.OWN),
+    _gradient("hardshrink_backward", "hardshrink", _shrink, scalars=("lambd",), composite=Precision.OWN),
+    _gradient("softshrink_backward", "softshrink", _shrink, scalars=("lambd",), composite=Precision.OWN),
 )  # fmt: skip

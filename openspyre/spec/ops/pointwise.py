@@ -20,7 +20,7 @@ from openspyre.spec.ops.pointwise_rows import (
     plus_product,
     pointwise,
 )
-from openspyre.spec.ops.row import Promotion, Row, Samples
+from openspyre.spec.ops.row import Precision, Promotion, Row, Samples
 
 
 def _sign(x: Value) -> Value:
@@ -159,6 +159,10 @@ def _atanh(x: Value) -> Value:
     return _copysign(0.5 * call("log1p", 2 * size / (1 - size)), x)
 
 
+def _logical_not(x: Value) -> Value:
+    return to_bool(1 - to_int(x)) if x.lane is Lane.BOOL else x.equals(0)
+
+
 def _logical(combine: str) -> object:
     return lambda a, b: to_bool(call(combine, to_int(to_bool(a)), to_int(to_bool(b))))
 
@@ -177,15 +181,15 @@ _BOUND = {"checked": ("Scalar min", "Scalar max"), "orders": True}
 ARITHMETIC = (
     pointwise("add", "a + b", lambda a, b: a + b, operands=2, documented=True, fixed=(("alpha", 1),)),
     pointwise("sub", "a - b", lambda a, b: a - b, operands=2, documented=True, fixed=(("alpha", 1),)),
-    pointwise("add_scaled", "a + alpha * b", lambda a, b, alpha: plus_product(a, alpha, b), operands=2, scalars=("alpha",), aten=("add",), inductor=()),
-    pointwise("sub_scaled", "a - alpha * b", lambda a, b, alpha: plus_product(a, -alpha, b), operands=2, scalars=("alpha",), aten=("sub",), inductor=()),
+    pointwise("add_scaled", "a + alpha * b", lambda a, b, alpha: plus_product(a, alpha, b), operands=2, scalars=("alpha",), aten=("add",), inductor=(), composite=Precision.OWN),
+    pointwise("sub_scaled", "a - alpha * b", lambda a, b, alpha: plus_product(a, -alpha, b), operands=2, scalars=("alpha",), aten=("sub",), inductor=(), composite=Precision.OWN),
     pointwise("rsub", "b - a", lambda a, b: b - a, operands=2, artifact="sub", documented=True, inductor=(), fixed=(("alpha", 1),)),
     pointwise("rsub_scaled", "b - alpha * a", lambda a, b, alpha: plus_product(b, -alpha, a), operands=2, scalars=("alpha",), aten=("rsub",),
-              inductor=()),
-    pointwise("addcmul", "a + value * b * c", lambda a, b, c, value: plus_product(a, value * b, c), operands=3, scalars=("value",)),
+              inductor=(), composite=Precision.OWN),
+    pointwise("addcmul", "a + value * b * c", lambda a, b, c, value: plus_product(a, value * b, c), operands=3, scalars=("value",), composite=Precision.FP32),
     pointwise("addcdiv", "a + value * b / c", lambda a, b, c, value: a + value * b / c, operands=3, scalars=("value",),
-              integers=False, samples=NONZERO),
-    pointwise("lerp", "from a to b by a weight", _lerp, operands=3, integers=False),
+              integers=False, samples=NONZERO, composite=Precision.FP32),
+    pointwise("lerp", "from a to b by a weight", _lerp, operands=3, integers=False, composite=Precision.FP32),
     pointwise("mul", "a * b", lambda a, b: a * b, operands=2, documented=True),
     pointwise("div", "a / b", lambda a, b: to_float(a) / to_float(b), operands=2, artifact="realdiv", documented=True,
          promotion=Promotion.INT_TO_FLOAT, samples=NONZERO, inductor=("truediv", "div"), fixed=(("rounding_mode", None),)),
@@ -193,18 +197,18 @@ ARITHMETIC = (
     pointwise("cast", "x in another format", lambda x: x, artifact="identity", aten=(), inductor=()),
     pointwise("neg", "-x", lambda x: -x, documented=True),
     pointwise("abs", "|x|", lambda x: call("abs", x) if x.lane is Lane.FLOAT else call("abs_i", to_int(x)), documented=True),
-    pointwise("sign", "-1, 0 or 1", _sign, aten=("sign", "sgn")),
+    pointwise("sign", "-1, 0 or 1", _sign, aten=("sign", "sgn"), composite=Precision.OWN),
     pointwise("minimum", "the smaller, NaN if either is", minimum, operands=2, documented=True, orders=True),
     pointwise("maximum", "the larger, NaN if either is", maximum, operands=2, documented=True, orders=True),
     pointwise("clamp_min", "at least a bound", maximum, operands=2, artifact="maximum", documented=True, aten=("clamp_min", "clamp"),
               inductor=(), fixed=(("max", None),), **_BOUND),
     pointwise("clamp_max", "at most a bound", minimum, operands=2, artifact="minimum", documented=True, aten=("clamp_max", "clamp"),
               inductor=(), fixed=(("min", None),), **_BOUND),
-    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True, **_BOUND),
-    pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2, orders=True),
-    pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2, orders=True),
+    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True, **_BOUND, composite=Precision.OWN),
+    pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2, orders=True, composite=Precision.OWN),
+    pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2, orders=True, composite=Precision.OWN),
     pointwise("copysign", "|a| with b's sign", _copysign, operands=2, promotion=Promotion.INT_TO_FLOAT),
-    pointwise("heaviside", "0 below 0, 1 above, b at 0", lambda a, b: select(a.equals(0), b, select(a > 0, 1, 0)), operands=2),
+    pointwise("heaviside", "0 below 0, 1 above, b at 0", lambda a, b: select(a.equals(0), b, select(a > 0, 1, 0)), operands=2, composite=Precision.OWN),
     pointwise("remainder", "the rest of a division, with the divisor's sign", _remainder, operands=2, divides=True, samples=NONZERO),
     pointwise("fmod", "the rest of a division, with the dividend's sign",
          lambda a, b: a._both(b, "fmod", "tmod_i"), operands=2, divides=True, samples=NONZERO),
@@ -220,13 +224,14 @@ ARITHMETIC = (
 )  # fmt: skip
 
 ROUNDING = tuple(
-    pointwise(name, summary, _integer_only(None, name), documented=name == "floor")
+    pointwise(name, summary, _integer_only(None, name), documented=name == "floor",
+              composite=Precision.OWN if name in ("ceil", "trunc") else None)
     for name, summary in (("floor", "rounded down"), ("ceil", "rounded up"), ("round", "to the nearest, halves to even"),
                           ("trunc", "rounded towards zero"))
 )  # fmt: skip
 
 FUNCTIONS = (
-    pointwise("frac", "what follows the point", lambda x: x - call("trunc", x), integers=False),
+    pointwise("frac", "what follows the point", lambda x: x - call("trunc", x), integers=False, composite=Precision.OWN),
     pointwise("asinh", "inverse of sinh", _asinh, promotion=Promotion.INT_TO_FLOAT, ulps=2),
     pointwise("acosh", "inverse of cosh", _acosh, promotion=Promotion.INT_TO_FLOAT, samples=Samples(low=1.0, high=9.0), ulps=2),
     pointwise("atanh", "inverse of tanh", _atanh, promotion=Promotion.INT_TO_FLOAT, samples=Samples(low=-0.99, high=0.99), ulps=2),
@@ -235,7 +240,7 @@ FUNCTIONS = (
     pointwise("xlogy", "a * log(b), 0 where a is 0", _xlogy, operands=2, promotion=Promotion.INT_TO_FLOAT, samples=POSITIVE),
     pointwise("logaddexp", "log(exp(a) + exp(b))", _logaddexp, operands=2, integers=False, ulps=2),
     pointwise("logaddexp2", "log2(2^a + 2^b)", _logaddexp2, operands=2, integers=False, ulps=2),
-    pointwise("hypot", "sqrt(a^2 + b^2), without squares that are too large", _hypot, operands=2, integers=False, ulps=2),
+    pointwise("hypot", "sqrt(a^2 + b^2), without squares that are too large", _hypot, operands=2, integers=False, ulps=2, composite=Precision.FP32),
     function("sqrt", "square root", POSITIVE, documented=True),
     function("rsqrt", "1 / square root", POSITIVE, documented=True),
     function("reciprocal", "1 / x", NONZERO, documented=True),
@@ -276,12 +281,12 @@ COMPARISONS = tuple(
 )
 
 LOGIC = (
-    pointwise("logical_not", "not x", lambda x: to_bool(1 - to_int(to_bool(x))), promotion=Promotion.BOOL),
-    pointwise("logical_and", "a and b", _logical("and"), operands=2, promotion=Promotion.BOOL),
-    pointwise("logical_or", "a or b", _logical("or"), operands=2, promotion=Promotion.BOOL),
-    pointwise("logical_xor", "either, not both", _logical("xor"), operands=2, promotion=Promotion.BOOL),
-    pointwise("isnan", "is not a number", lambda x: call("is_nan", to_float(x)), promotion=Promotion.BOOL),
-    pointwise("isinf", "is infinite", lambda x: call("is_inf", to_float(x)), promotion=Promotion.BOOL),
+    pointwise("logical_not", "not x", _logical_not, promotion=Promotion.BOOL, composite=Precision.OWN),
+    pointwise("logical_and", "a and b", _logical("and"), operands=2, promotion=Promotion.BOOL, composite=Precision.OWN),
+    pointwise("logical_or", "a or b", _logical("or"), operands=2, promotion=Promotion.BOOL, composite=Precision.OWN),
+    pointwise("logical_xor", "either, not both", _logical("xor"), operands=2, promotion=Promotion.BOOL, composite=Precision.OWN),
+    pointwise("isnan", "is not a number", lambda x: call("is_nan", to_float(x)), promotion=Promotion.BOOL, composite=Precision.OWN),
+    pointwise("isinf", "is infinite", lambda x: call("is_inf", to_float(x)), promotion=Promotion.BOOL, composite=Precision.OWN),
     pointwise("bitwise_not", "every bit flipped", lambda x: to_bool(1 - to_int(x)) if x.lane is Lane.BOOL else call("not", x), floats=False),
     *(pointwise(f"bitwise_{name}", f"bits: a {name} b", _bitwise(name), operands=2, floats=False,
            aten=(f"bitwise_{name}.Tensor",)) for name in ("and", "or", "xor")),

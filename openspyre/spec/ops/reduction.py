@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan
 
 from openspyre.spec.ops.expression import Lane, Value, call, select, to_bool, to_float, to_int
-from openspyre.spec.ops.row import Fold, Kind, Promotion, Row, Samples
+from openspyre.spec.ops.row import Fold, Kind, Precision, Promotion, Row, Samples
 
 _OF_NOTHING = {Fold.SUM: 0.0, Fold.PROD: 1.0, Fold.ANY: 0.0, Fold.ALL: 1.0}
 
@@ -50,7 +50,7 @@ def _norm(name: str, order: float, summary: str, fold: Fold, **fields) -> Row:  
 def _spread(name: str, correction: int, summary: str, aten: tuple[str, ...], finish) -> Row:  # type: ignore[no-untyped-def]
     """The second operand is the mean along the same dims."""
     return _row(name, summary, Fold.SUM, operands=2, body=_squared_deviation, finish=finish, integers=False, inductor=(),
-                aten=aten, fixed=(("correction", correction),), of_nothing=nan, ulps=2)  # fmt: skip
+                aten=aten, fixed=(("correction", correction),), of_nothing=nan, ulps=2, composite=Precision.FP32)  # fmt: skip
 
 
 _VARIANCE = ("var.correction", "var.correction_out", "var_mean.correction")
@@ -66,19 +66,19 @@ REDUCTIONS: tuple[Row, ...] = (
     _row("prod", "product along dims", Fold.PROD, promotion=Promotion.SUM, samples=Samples(low=0.5, high=1.5),
          aten=("prod", "prod.dim_int", "prod.int_out")),
     _row("any", "whether any holds", Fold.ANY, promotion=Promotion.BOOL, body=lambda x: to_bool(x),
-         aten=("any", "any.dim", "any.dims", "any.out", "any.dims_out", "any.all_out")),
+         composite=Precision.OWN, aten=("any", "any.dim", "any.dims", "any.out", "any.dims_out", "any.all_out")),
     _row("all", "whether all hold", Fold.ALL, promotion=Promotion.BOOL, body=lambda x: to_bool(x),
-         aten=("all", "all.dim", "all.dims", "all.out", "all.dims_out", "all.all_out")),
+         composite=Precision.OWN, aten=("all", "all.dim", "all.dims", "all.out", "all.dims_out", "all.all_out")),
     _row("absmax", "largest magnitude along dims", Fold.MAX, documented=True, body=_size, integers=False, inductor=(),
          aten=("linalg_vector_norm", "linalg_vector_norm.out"), fixed=(("ord", float("inf")),)),
-    _norm("absmin", float("-inf"), "smallest magnitude along dims", Fold.MIN, body=_size),
-    _norm("norm0", 0, "how many are not 0", Fold.SUM, body=lambda x: to_float(to_bool(x))),
-    _norm("norm1", 1, "sum of magnitudes", Fold.SUM, body=_size),
-    _norm("norm2", 2, "square root of the sum of squares", Fold.SUM, body=lambda x: x * x, finish=_root),
+    _norm("absmin", float("-inf"), "smallest magnitude along dims", Fold.MIN, body=_size, composite=Precision.OWN),
+    _norm("norm0", 0, "how many are not 0", Fold.SUM, body=lambda x: to_float(to_bool(x)), composite=Precision.FP32),
+    _norm("norm1", 1, "sum of magnitudes", Fold.SUM, body=_size, composite=Precision.FP32),
+    _norm("norm2", 2, "square root of the sum of squares", Fold.SUM, body=lambda x: x * x, finish=_root, composite=Precision.FP32),
     _row("count_nonzero", "how many are not 0", Fold.SUM, body=lambda x: to_int(to_bool(x)), inductor=(),
          aten=("count_nonzero", "count_nonzero.dim_IntList", "count_nonzero.out", "count_nonzero.dim_IntList_out")),
     _row("nansum", "sum along dims, NaN as 0", Fold.SUM, inductor=(), aten=("nansum", "nansum.out"), promotion=Promotion.SUM,
-         body=_without_nan),
+         body=_without_nan, composite=Precision.OWN),
     _spread("var", 1, "variance along dims", _VARIANCE, _unbiased),
     _spread("var_biased", 0, "mean square deviation along dims", _VARIANCE, _mean),
     _spread("std", 1, "standard deviation along dims", _DEVIATION, lambda total, share: _root(_unbiased(total, share))),

@@ -14,7 +14,8 @@ class Kind(StrEnum):
 
     POINTWISE = "pointwise"  # every output element from the same element of each operand
     REDUCTION = "reduction"  # some dims are folded
-    ROWS = "rows"  # a normalisation along dims: reductions and maps over one row, fp32 in between
+    ROWS = "rows"  # a composite along dims: reductions and maps over one row
+    MOMENTS = "moments"  # two sums along a row, side by side in one stick
     CONTRACTION = "contraction"  # sums of products
     MOVEMENT = "movement"  # elements go somewhere else, unchanged or converted
     INDEXED = "indexed"  # elements found through an index tensor
@@ -60,6 +61,21 @@ class Fold(StrEnum):
     ARG_MIN = "arg_min"
 
 
+class OpClass(StrEnum):
+    """Whose op a row is."""
+
+    HARDWARE = "hardware"  # one op of the card, by a documented name
+    COMPOSITE = "composite"  # a sequence of the card's ops: gone before layouts are chosen
+    EXTENSION = "extension"  # this card's alone; on hardware the host would do it
+
+
+class Precision(StrEnum):
+    """What the ops of a composite round to."""
+
+    OWN = "own"  # the format of its result
+    FP32 = "fp32"  # fp32: operands are widened first, the result is rounded last
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Where tests and benchmarks draw operands from: (low, high) per operand, the last one repeated; `whole` for integers."""
@@ -79,6 +95,8 @@ class Row:
     summary: str
     artifact: str
     documented: bool = False
+    composite: Precision | None = None  # its body is a sequence of other rows
+    mixes_formats: bool = False  # operands may be fp32 beside 16 bits; the result is as the first
     unit: Unit = Unit.SFP
     aten: tuple[str, ...] = ()
     inductor: tuple[str, ...] = ()
@@ -105,6 +123,16 @@ class Row:
     floats: bool = True
     ulps: int = 1  # error bound in units of the result's last place against the exact result
     samples: Samples = field(default_factory=Samples)
+
+    @property
+    def op_class(self) -> OpClass:
+        if self.composite is not None:
+            return OpClass.COMPOSITE
+        return OpClass.HARDWARE if self.documented else OpClass.EXTENSION
+
+    @property
+    def compares(self) -> bool:
+        return self.promotion is Promotion.COMPARE
 
     @property
     def by_view(self) -> bool:

@@ -1,20 +1,20 @@
-"""Normalisations: reductions and maps over one row, fp32 in between and rounded once at the end (contract N4).
+"""Normalisations: composites of the card's ops along a row, as the documents decompose them (contract N4).
 
-Hardware's layer norm is three ops (`exx2`, `layernormscale`, `layernormnorm`); the fused rows are extensions of ours.
-A body gets the row it runs along, the operands, and the op's attributes by name.
+A body gets the row it runs along, the operands, and the op's attributes by name. Hardware has a layer norm's three parts whole:
+`exx2`, `layernormscale`, `layernormnorm`.
 """
 
 from __future__ import annotations
 
 from openspyre.spec.ops.expression import Value, call, select, to_float
-from openspyre.spec.ops.row import Kind, Row, Samples
-from openspyre.spec.ops.row_expression import Along
+from openspyre.spec.ops.row import Kind, Precision, Row, Samples
+from openspyre.spec.ops.row_expression import Along, row, widen
 
 _MINUS_INFINITY = float("-inf")
 
 
 def _softmax(along: Along, x: Value) -> Value:
-    e = call("exp", to_float(x) - along.max(x))
+    e = call("exp", x - along.max(x))
     return e / along.sum(e)
 
 
@@ -35,7 +35,7 @@ def _log_softmax_gradient(along: Along, gradient: Value, result: Value) -> Value
 
 
 def _log_softmax(along: Along, x: Value) -> Value:
-    shifted = to_float(x) - along.max(x)
+    shifted = x - along.max(x)
     return shifted - call("log", along.sum(call("exp", shifted)))
 
 
@@ -46,27 +46,27 @@ def _scaled(x: Value, affine: dict[str, Value]) -> Value:
 
 def _layer_norm(along: Along, x: Value, *given: Value, eps: float, affine: str) -> tuple[Value, Value, Value]:
     """`affine` names the operands after x: "w" a weight, "b" a bias. Also returns mean and 1 / standard deviation."""
-    x = to_float(x)
-    mean = along.mean(x)
-    centred = x - mean
-    scale = 1.0 / call("sqrt", along.mean(centred * centred) + eps)
-    return _scaled(centred * scale, dict(zip(affine, given, strict=True))), mean, scale
+    named = dict(zip(affine, given, strict=True))
+    if along.dims > 1:  # the hardware's ops run along one dim; torch decomposes the others in fp32
+        x = widen(x)
+        mean = along.mean(x)
+        centred = x - mean
+        scale = call("rsqrt", along.mean(centred * centred) + eps)
+        return _scaled(centred * scale, {name: widen(value) for name, value in named.items()}), mean, scale
+    mean, square = along.moments(x)
+    scale = row("layernormscale", mean, square, eps)
+    return row("layernormnorm", x, mean, scale, named.get("w", 1.0), named.get("b", 0.0)), mean, scale
 
 
 def _rms_norm(along: Along, x: Value, *given: Value, eps: float, affine: str) -> tuple[Value, Value]:
-    x = to_float(x)
-    scale = 1.0 / call("sqrt", along.mean(x * x) + eps)
+    scale = call("rsqrt", along.mean(x * x) + eps)
     return _scaled(x * scale, dict(zip(affine, given, strict=True))), scale
 
 
-def _moments(along: Along, x: Value, *, zero_mean: bool) -> tuple[Value, ...]:
-    """E[x] and E[x^2]; with `zero_mean` the second alone."""
-    square = along.mean(to_float(x) * to_float(x))
-    return (square,) if zero_mean else (along.mean(x), square)
-
-
 def _layer_norm_scale(mean: Value, square: Value, eps: Value) -> Value:
-    return call("rsqrt", square - mean * mean + eps)
+    """What rounding makes of a variance of 0 may be less: it counts as 0."""
+    variance = square - mean * mean
+    return call("rsqrt", select(variance < 0.0, 0.0, variance) + eps)
 
 
 def _layer_norm_norm(x: Value, mean: Value, scale: Value, weight: Value, bias: Value) -> Value:
@@ -74,8 +74,8 @@ def _layer_norm_norm(x: Value, mean: Value, scale: Value, weight: Value, bias: V
 
 
 def _row(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
-    fields.setdefault("artifact", f"openspyre.{name}")
-    return Row(name=name, kind=Kind.ROWS, summary=summary, body=body, integers=False, ulps=1, **fields)
+    return Row(name=name, kind=Kind.ROWS, summary=summary, body=body, integers=False, composite=Precision.OWN,
+               artifact=f"openspyre.{name}", **fields)  # fmt: skip
 
 
 ROWS: tuple[Row, ...] = (
@@ -91,10 +91,11 @@ ROWS: tuple[Row, ...] = (
          _layer_norm, aten=("native_layer_norm",)),
     _row("rms_norm", "x / sqrt(mean of squares + eps) * weight, with 1 / sqrt(mean of squares + eps)",
          _rms_norm, aten=("_fused_rms_norm",)),
-    _row("exx2", "mean and mean of squares along a row, both fp32", _moments, artifact="exx2", documented=True),
+    Row("exx2", Kind.MOMENTS, "mean and mean of squares along a row, both fp32, in one stick", artifact="exx2", documented=True,
+        integers=False),
     Row("layernormscale", Kind.POINTWISE, "1 / sqrt(mean of squares - mean^2 + eps)", artifact="layernormscale",
         documented=True, operands=2, scalars=("eps",), constants=("eps",), body=_layer_norm_scale, integers=False, ulps=2,
         samples=Samples(low=0.0, high=1.0)),
     Row("layernormnorm", Kind.POINTWISE, "(x - mean) * scale * weight + bias", artifact="layernormnorm", documented=True,
-        operands=5, body=_layer_norm_norm, integers=False),
+        operands=5, body=_layer_norm_norm, integers=False, mixes_formats=True),
 )  # fmt: skip

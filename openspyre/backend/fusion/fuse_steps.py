@@ -1,0 +1,119 @@
+"""Joins steps of a program that hand values on through memory: they stay in registers, rounded as a store would have done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from openspyre.backend.fusion.driver import Fusion, settled
+from openspyre.backend.fusion.forms import Bound, Forms
+from openspyre.backend.fusion.memory import Memory, in_memory, itemsize
+from openspyre.backend.fusion.values import Home, Values, values_of
+from openspyre.program.footprint import footprints
+from openspyre.program.model import Operand, Program, Step, Use
+from openspyre.program.verify import step_problems
+from openspyre.spec.formats import STICK_BYTES
+
+_log = logging.getLogger("spyre.compiler")
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """What became of a program; where `problems` say why the fused one is wrong, it is the program as it was."""
+
+    program: Program
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FuseSteps:
+    """No place, division or rounding changes, and no bit of a result (contract N3). What cannot be improved stays as it is."""
+
+    def run(self, program: Program) -> Program:
+        return self.fused(program).program
+
+    def fused(self, program: Program) -> Fused:
+        """With the reasons, where fusion made a program that no card would take: each is a defect of ours."""
+        if len(program.steps) < 2:
+            return Fused(program)
+        symbols = len(program.symbols) + (1 if program.pool_bytes else 0)
+        uses = tuple(map(program.use, range(symbols)))
+        scratch = frozenset(symbol for symbol, use in enumerate(uses) if use is Use.SCRATCH)
+        values = values_of(program.steps, symbols, scratch)
+        if values is None:
+            return Fused(program)
+        forms = Forms(values.homes)
+        steps = _bound(program.steps, values, forms)
+        kept = Fusion(steps, Memory(uses), forms).run()
+        if len(kept) == len(steps):
+            return Fused(program)
+        problems = tuple(_problems(steps, kept, program))
+        if problems:
+            _log.warning("program %r runs without fusion, which made it wrong: %s", program.name, "; ".join(problems))
+            return Fused(program, problems)
+        return Fused(_without_idle_end(replace(program, steps=tuple(step.step(values.homes) for step in kept))))
+
+
+def _without_idle_end(program: Program) -> Program:
+    """Places stay where they are; bytes behind the last that any step touches need not be there."""
+    touched = footprints(program).get(len(program.symbols))
+    end = 0 if touched is None else -(-touched.end // STICK_BYTES) * STICK_BYTES
+    return replace(program, pool_bytes=min(end, program.pool_bytes))
+
+
+def _problems(before: Sequence[Bound], after: Sequence[Bound], program: Program) -> Iterator[str]:
+    """Steps of a form are right together, so each form is looked at once. What was written must be written still."""
+    for bound in {bound.form: bound for bound in after}.values():
+        for problem in step_problems(bound.form.step, len(bound.symbols), len(program.scalars)):
+            yield f"step {bound.name!r}: {problem}"
+    written = [{span.symbol for step in steps for span in step.writes} for steps in (before, after)]
+    gone = written[0] - written[1]
+    for number, name in enumerate(program.symbols):
+        if number in gone:
+            yield f"{program.use(number)} argument {name!r} is not written any more"
+    for step in after:
+        if any(span.symbol in gone for span in step.reads):
+            yield f"step {step.name!r} reads what is not written any more"
+
+
+def _bound(steps: Sequence[Step], values: Values, forms: Forms) -> tuple[Bound, ...]:
+    """Steps made from one description differ in where their operands begin and in which of them are the same memory."""
+    found = []
+    for step, inputs, outputs in zip(steps, values.inputs, values.outputs, strict=True):
+        operands = tuple(
+            _at_home(operand, symbol, values.homes)
+            for operand, symbol in zip((*step.inputs, *step.outputs), (*inputs, *outputs), strict=True)
+        )
+        symbols = tuple(dict.fromkeys([operand.symbol for operand in operands if in_memory(operand)]))
+
+        def make(step: Step = step, operands: tuple[Operand, ...] = operands) -> Step:
+            views = tuple(replace(view, symbol=o.symbol) for view, o in zip(step.views, operands, strict=False))
+            first = len(step.inputs)
+            return settled(replace(step, inputs=operands[:first], outputs=operands[first:], views=views))
+
+        found.append(forms.bound(_key(step, operands, symbols), symbols, step, make))
+    return tuple(found)
+
+
+def _at_home(operand: Operand, symbol: int, homes: dict[int, Home]) -> Operand:
+    """An operand of a value, counted from where the value begins."""
+    if symbol == operand.symbol or symbol not in homes:
+        return operand
+    o, begin = operand, homes[symbol].begin // itemsize(operand.data_format)
+    return Operand(o.kind, symbol, o.offset - begin, o.strides, o.tile_stride, o.dtype, o.data_format, o.space, o.owner)
+
+
+def _key(step: Step, operands: tuple[Operand, ...], symbols: tuple[int, ...]) -> Hashable:
+    """Equal for steps that are the same but for their symbols. Those of one description have its parts, not copies of them."""
+    return (
+        step.kind,
+        *map(id, (step.loops, step.lane, step.code, step.finish, step.stages, step.contraction)),
+        (step.row_results, step.combine, step.index_stride, step.index_bound, step.accumulate, step.cores),
+        tuple([_operand_key(o, symbols.index(o.symbol) if in_memory(o) else o.symbol) for o in operands]),
+        tuple([replace(view, symbol=0) for view in step.views]),
+    )
+
+
+def _operand_key(o: Operand, symbol: int) -> Hashable:
+    return symbol, o.kind, o.offset, o.strides, o.tile_stride, o.dtype, o.data_format, o.space, o.owner

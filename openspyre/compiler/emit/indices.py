@@ -1,0 +1,51 @@
+"""Index tensors as the hardware takes them: side by side in their sticks. The passes lay them out one to a stick; that is undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from openspyre.compiler import ir
+from openspyre.compiler.emit.staging import Takes
+from openspyre.spec.ops import TABLE, Kind
+
+
+def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
+    """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any more are dropped."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    temps = {buffer.name for buffer in program.buffers if buffer.role is ir.Role.TEMP}
+    made: dict[str, ir.Op] = {}  # by temp, the relayout that filled it from a source that still is as it was
+    ops = []
+    for op in program.ops:
+        index = op.inputs[1] if TABLE[op.row].kind is Kind.INDEXED and len(op.inputs) > 1 else None
+        relayout = made.get(index.buffer) if isinstance(index, ir.Access) else None
+        dense = _expanded(op, relayout) if relayout is not None else None
+        replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
+        if replaced is not None and takes(replaced, buffers):
+            op = replaced
+        ops.append(op)
+        written = {access.buffer for access in op.outputs}
+        made = {
+            name: other
+            for name, other in made.items()
+            if name not in written and not written & {access.buffer for access in other.accesses}
+        }
+        if op.row == "relayout" and op.outputs[0].buffer in temps:
+            made[op.outputs[0].buffer] = op
+    read = Counter(access.buffer for op in ops for access in op.inputs if isinstance(access, ir.Access))
+    first = Counter(access.buffer for op in program.ops for access in op.inputs if isinstance(access, ir.Access))
+    idle = {name for name in temps if first[name] and not read[name]}
+    return replace(program, ops=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
+
+
+def _expanded(op: ir.Op, relayout: ir.Op) -> ir.Access | None:
+    """The source of a relayout along the dims of the op that reads its target."""
+    source = relayout.inputs[0]
+    steps = dict(zip((dim.name for dim in relayout.dims), _strides(source), strict=True))
+    if not isinstance(source, ir.Access) or not steps.keys() <= {dim.name for dim in op.dims}:
+        return None
+    return replace(source, strides=tuple(steps.get(dim.name, 0) for dim in op.dims))
+
+
+def _strides(operand: ir.Operand) -> tuple[int, ...]:
+    return operand.strides if isinstance(operand, (ir.Access, ir.Iota)) else ()

@@ -1,0 +1,216 @@
+"""From an op of the IR to ops of the hardware, every operand with its walk through memory; or why the hardware has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from openspyre.artifact.bundle_function import Address
+from openspyre.artifact.superdsc import Constant
+from openspyre.compiler import ir
+from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, form_of, format_of_number
+from openspyre.compiler.emit.indexed import indexed_operation
+from openspyre.compiler.emit.nest import Nest, mask_value
+from openspyre.compiler.emit.norms import moments, norm, norm_scale
+from openspyre.compiler.emit.operation import Operand, Operation
+from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
+from openspyre.spec.encodings import encode_constant
+from openspyre.spec.formats import DataFormats, require_supported
+from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
+from openspyre.spec.ops import TABLE, Kind
+
+_MASKS = {"max": float("-inf"), "min": float("inf"), "exp": float("-inf")}
+_AMBIGUOUS = 64  # a smaller gap of a restickify may be read as rows that memory does not have
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """Where buffers and numbers of a program are found."""
+
+    buffers: dict[str, ir.Buffer]
+    place: Callable[[str], Address]
+    number: Callable[[ir.Scalar | float, DataFormats], Address]
+    staged: frozenset[str] = frozenset()  # buffers whose rows behind the elements are there to be written over
+
+    def operation(self, op: ir.Op) -> Operation | str:
+        """The op of the hardware; a reason if there is none."""
+        try:
+            match TABLE[op.row].kind:
+                case Kind.POINTWISE | Kind.CREATION:
+                    return self._pointwise(op)
+                case Kind.MOVEMENT:
+                    return self._movement(op)
+                case Kind.MOMENTS:
+                    return moments(self, op)
+                case Kind.REDUCTION:
+                    return self._reduction(op)
+                case Kind.CONTRACTION:
+                    return self._contraction(op)
+                case Kind.INDEXED:
+                    return indexed_operation(self, op)
+        except NoSuchOp as reason:
+            return str(reason)
+        return f"{op.row} is none of the hardware's"
+
+    # --- kinds of ops
+    def _pointwise(self, op: ir.Op) -> Operation:
+        if op.row == "layernormscale":
+            return norm_scale(self, op)
+        if op.row == "layernormnorm":
+            return norm(self, op)
+        formats = {
+            place: self.format(operand)
+            for place, operand in enumerate((*op.inputs, *op.outputs))
+            if isinstance(operand, ir.Access)
+        }
+        return self._form(op, form_of(op, formats))
+
+    def _form(self, op: ir.Op, form: Form) -> Operation:
+        target = op.outputs[0]
+        mask = _MASKS.get(form.name)
+        nest = Nest(self, op, [o for o in form.operands if isinstance(o, ir.Access)], target)
+        padded = (
+            () if nest.lane is None or nest.extents[nest.lane].valid == nest.extents[nest.lane].size else (nest.lane,)
+        )
+        form_of_all = self.format(target)
+        masked = padded if mask is not None else ()
+        return Operation(
+            op=form.name,
+            dims=nest.extents,
+            lane=nest.lane,
+            inputs=tuple(self.operand(nest, operand, form_of_all) for operand in form.operands),
+            targets=(nest.operand(target),),
+            constants=(
+                *(Constant(name, form_of_all, encode_constant(value, form_of_all)) for name, value in form.constants),
+                *((mask_value(mask, form_of_all),) if masked and mask is not None else ()),
+            ),
+            masked=masked,
+        )
+
+    def _movement(self, op: ir.Op) -> Operation:
+        source, target = op.inputs[0], op.outputs[0]
+        if not isinstance(source, ir.Access):
+            raise NoSuchOp("it moves no tensor")
+        if (source.dtype, self.format(source)) != (target.dtype, self.format(target)):
+            raise NoSuchOp("it changes the format on its way")
+        found = [self.sticks(op, access) for access in (source, target)]
+        lanes = [each.lane_dim for each in found]
+        if None not in lanes and lanes[0] != lanes[1]:
+            if not source.strides[lanes[1] or 0] or not target.strides[lanes[0] or 0]:
+                raise NoSuchOp("its source is the same along the sticks of its target")
+            return self._restickify(op, source, target)
+        if lanes[0] is not None and lanes[1] is None:
+            raise NoSuchOp("it takes the elements of a stick apart")
+        nest = Nest(self, op, [source], target)
+        return Operation("identity", nest.extents, nest.lane, (nest.operand(source),), (nest.operand(target),))
+
+    def _restickify(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
+        nest = Nest(self, op, [source], target, rows=True)
+        operands = [nest.operand(access) for access in (source, target)]
+        for access, operand in zip((source, target), operands, strict=True):
+            assert operand.walk is not None
+            whole = [
+                d
+                for d, gap in operand.walk.gaps
+                if d != operand.walk.lane and gap < _AMBIGUOUS and not nest.is_padded(d)
+            ]
+            if whole and self.buffers[access.buffer].role is ir.Role.TEMP:
+                raise NoSuchOp("in the pool, the documents cannot tell rows it leaves out from rows that are not there")
+        if any(extent.split > 1 for d, extent in enumerate(nest.extents) if nest.is_padded(d)):
+            raise NoSuchOp("a padded dim of a restickify is divided")
+        return Operation("ReStickifyOpHBM", nest.extents, nest.lane, (operands[0],), (operands[1],))
+
+    def _reduction(self, op: ir.Op) -> Operation:
+        row = TABLE[op.row]
+        source, target = op.inputs[0], op.outputs[0]
+        known = HARDWARE.get(row.artifact)
+        if known is None or known.shape is not Shape.REDUCTION or len(op.inputs) != 1 or len(op.outputs) != 1:
+            raise NoSuchOp(f"the hardware has no op {row.artifact!r}")
+        if not isinstance(source, ir.Access) or any(dim.size == 0 for dim in op.dims):
+            raise NoSuchOp("it reduces no tensor")
+        form = self.format(source)
+        if (
+            form is not self.format(target)
+            or form not in formats_of_op(known)
+            or "float" not in source.dtype
+            or "float" not in target.dtype
+        ):
+            raise NoSuchOp(f"{known.name} of the hardware does not make {target.dtype} of {source.dtype}")
+        if any(dim.reduced and dim.size > 1 and not step for dim, step in zip(op.dims, source.strides, strict=True)):
+            raise NoSuchOp("its source is the same along a dim that is reduced")
+        if not any(dim.reduced and dim.size > 1 for dim in op.dims):
+            if row.body is not None:
+                raise NoSuchOp("it reduces nothing")
+            return self._movement(replace(op, row="identity"))
+        nest = Nest(self, op, [source], target)
+        along = nest.lane is not None and op.dims[nest.kept[nest.lane]].reduced
+        constants = []
+        if known.constants:
+            share = 1 / prod(dim.size for dim in op.dims if dim.reduced)
+            constants.append(
+                Constant(known.constants[0], DataFormats.IEEE_FP32, encode_constant(share, DataFormats.IEEE_FP32))
+            )
+        masked = (nest.lane,) if along and nest.lane is not None and nest.is_padded(nest.lane) else ()
+        if masked:
+            constants.append(mask_value(_MASKS.get(known.name, 1.0 if known.name == "prod" else 0.0), form))
+        return Operation(
+            op=known.name if along else f"{known.name}nonstick",
+            dims=nest.extents,
+            lane=nest.lane,
+            inputs=(nest.operand(source),),
+            targets=(nest.operand(target),),
+            constants=tuple(constants),
+            masked=masked,
+            accumulates=True,
+        )
+
+    def _contraction(self, op: ir.Op) -> Operation:
+        first, second, target = op.inputs[0], op.inputs[1], op.outputs[0]
+        if not isinstance(first, ir.Access) or not isinstance(second, ir.Access):
+            raise NoSuchOp("a product takes two tensors")
+        if {self.format(access) for access in op.accesses} != {DataFormats.SEN169_FP16}:
+            raise NoSuchOp("batchmatmul of the hardware takes SEN169_FP16 alone")
+        if any(dim.size == 0 for dim in op.dims):
+            raise NoSuchOp("a sum over nothing")
+        n, k = len(op.dims) - 2, len(op.dims) - 1
+        if op.dims[k].size == 1:
+            return self._form(op, Form("mul", (first, second)))
+        nest = Nest(self, op, [first, second], target, lanes={first: k, second: n, target: n})
+        last = len(nest.kept) - 1
+        masked = (last,) if nest.is_padded(last) else ()
+        return Operation(
+            op="batchmatmul",
+            dims=nest.extents,
+            lane=last - 1,
+            inputs=(nest.operand(first), nest.operand(second)),
+            targets=(nest.operand(target),),
+            constants=(mask_value(0.0, DataFormats.SEN169_FP16),) if masked else (),
+            masked=masked,
+        )
+
+    # --- operands
+    def format(self, access: ir.Access) -> DataFormats:
+        buffer = self.buffers[access.buffer]
+        assert buffer.layout is not None
+        return buffer.layout.device_dtype if access.dtype == buffer.dtype else require_supported(access.dtype).device
+
+    def sticks(self, op: ir.Op, access: ir.Access) -> StickAccess:
+        found = stick_access(access, op.dims, self.buffers[access.buffer])
+        if isinstance(found, Misfit):
+            raise NoSuchOp(found.reason)
+        return found
+
+    def operand(self, nest: Nest, operand: ir.Operand | float, form: DataFormats) -> Operand:
+        match operand:
+            case ir.Access():
+                return nest.operand(operand)
+            case ir.Scalar() as scalar:
+                own = format_of_number(scalar, form)
+                return Operand(own, self.number(scalar, own))
+            case ir.Constant() as known:
+                own = format_of_number(known, form)
+                return Operand(own, self.number(known.value, own))
+            case float() as value:
+                return Operand(form, self.number(value, form))
+        raise NoSuchOp("it counts places")

@@ -1,0 +1,129 @@
+"""Which elements of an operand a step touches: boxes of runs, exact but for what an index chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openspyre.program.model import LaneBlock, Operand, OperandKind, Step, StepKind
+from openspyre.spec.formats import STICK_BYTES, DataFormats
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Runs of elements, each `first + sum(index * stride)` behind the operand's offset, for every index below the counts."""
+
+    first: int
+    grid: tuple[tuple[int, int], ...]  # count and stride; the loops come first
+    run: int = 1
+
+    def with_axis(self, count: int, stride: int) -> Piece:
+        return replace(self, grid=(*self.grid, (count, stride)))
+
+    def cut(self, loop: int) -> tuple[Piece | None, Piece]:
+        """All but the last pass of a loop, and the last."""
+        count, stride = self.grid[loop]
+        before, behind = self.grid[:loop], self.grid[loop + 1 :]
+        most = None if count == 1 else replace(self, grid=(*before, (count - 1, stride), *behind))
+        return most, replace(self, first=self.first + (count - 1) * stride, grid=(*before, (1, stride), *behind))
+
+
+def itemsize(data_format: str) -> int:
+    return STICK_BYTES // DataFormats[data_format].elems_per_stick()
+
+
+def pieces(step: Step, place: int, *, output: bool) -> tuple[Piece, ...]:
+    """What a step touches of an operand in memory. Padding lanes are loaded as well, but nothing comes of them."""
+    operand = (step.outputs if output else step.inputs)[place]
+    if step.kind is StepKind.RELAYOUT:  # its view tells which elements: all of the buffer, as far as this goes
+        size = step.views[1 if output else 0].layout.device_bytes
+        return (Piece(0, (), size // itemsize(operand.data_format)),)
+    whole = Piece(0, tuple((loop.extent, stride) for loop, stride in zip(step.loops, operand.strides, strict=True)))
+    lane = step.lane
+    assert lane is not None, f"step {step.name!r} has no lanes"
+    if step.contraction is not None and not output:
+        return tuple(_contracted(step, operand, place, whole))
+    padded = output and lane.store_padding
+    found = _along_lanes([whole], operand, replace(lane, extent=_all_lanes(step)) if padded else lane)
+    if (step.kind, place, output) in ((StepKind.GATHER, 0, False), (StepKind.SCATTER, 0, True)):
+        found = _indexed(step, operand, found)
+    return tuple(found)
+
+
+def bounds(found: tuple[Piece, ...]) -> tuple[int, int]:
+    """The first element of some pieces, and the one behind the last."""
+    if not found:
+        return 0, 0
+    first = min(piece.first + sum(min(0, (n - 1) * stride) for n, stride in piece.grid) for piece in found)
+    end = max(piece.first + sum(max(0, (n - 1) * stride) for n, stride in piece.grid) + piece.run for piece in found)
+    return first, end
+
+
+def lanes_of(piece: Piece, offset: int, stick: int) -> tuple[int, int]:
+    """Which elements of every stick a piece stays within: all of them, unless it goes from stick to stick."""
+    low = (offset + piece.first) % stick
+    if low + piece.run > stick or any(stride % stick for count, stride in piece.grid if count > 1):
+        return 0, stick
+    return low, low + piece.run
+
+
+def _all_lanes(step: Step) -> int:
+    assert step.lane is not None
+    blocks = 1 if step.lane.block_loop < 0 else step.loops[step.lane.block_loop].extent
+    return blocks * step.lane.lanes
+
+
+def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[Piece]:
+    """Sticks of every block; of the last one as many elements as there are."""
+    if operand.kind is OperandKind.STRIDED:
+        return [piece.with_axis(min(lane.lanes, lane.extent), operand.tile_stride) for piece in found]
+    if operand.kind is not OperandKind.VECTOR:
+        return found
+    stick = DataFormats[operand.data_format].elems_per_stick()
+    sticks, tile = lane.lanes // stick, operand.tile_stride
+    made: list[Piece] = []
+    for piece in found:
+        valid = _in_last(piece, lane)
+        if valid == lane.lanes:
+            made.append(replace(piece.with_axis(sticks, tile), run=stick))
+            continue
+        most, last = (None, piece) if lane.block_loop < 0 else piece.cut(lane.block_loop)
+        full, rest = divmod(valid, stick)
+        if most is not None:
+            made.append(replace(most.with_axis(sticks, tile), run=stick))
+        if full:
+            made.append(replace(last.with_axis(full, tile), run=stick))
+        if rest:
+            made.append(replace(last, first=last.first + full * tile, run=rest))
+    return [piece for piece in made if all(count for count, _ in piece.grid)]
+
+
+def _in_last(piece: Piece, lane: LaneBlock) -> int:
+    blocks = 1 if lane.block_loop < 0 else piece.grid[lane.block_loop][0]
+    return lane.extent - lane.lanes * (blocks - 1)
+
+
+def _contracted(step: Step, operand: Operand, place: int, whole: Piece) -> list[Piece]:
+    assert step.contraction is not None and step.lane is not None
+    contraction = step.contraction
+    blocks = max((k for k, loop in enumerate(step.loops) if loop.reduced), default=-1)
+    along_k = LaneBlock(contraction.k_lanes, contraction.k_extent, blocks)
+    if place == 0:
+        return _along_lanes([whole], operand, along_k)
+    lane, rows = (along_k, step.lane) if contraction.b_along_k else (step.lane, along_k)
+    return _along_lanes(_rows(whole, rows, contraction.b_row_stride), operand, lane)
+
+
+def _rows(piece: Piece, rows: LaneBlock, stride: int) -> list[Piece]:
+    valid = _in_last(piece, rows)
+    most, last = (None, piece) if rows.block_loop < 0 or valid == rows.lanes else piece.cut(rows.block_loop)
+    found = [last.with_axis(valid, stride)]
+    return found if most is None else [most.with_axis(rows.lanes, stride), *found]
+
+
+def _indexed(step: Step, operand: Operand, found: list[Piece]) -> list[Piece]:
+    """All that an index can choose: rows `index_stride` apart, or without one the elements along the table's sticks."""
+    bound = max(1, step.index_bound)
+    if step.kind is StepKind.SCATTER or step.index_stride or step.inputs[1].kind is not OperandKind.VECTOR:
+        return [piece.with_axis(bound, step.index_stride) for piece in found]
+    stick = DataFormats[operand.data_format].elems_per_stick()
+    return [replace(piece.with_axis(-(-bound // stick), operand.tile_stride), run=min(bound, stick)) for piece in found]

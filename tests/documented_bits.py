@@ -1,0 +1,178 @@
+"""What our compiler writes, read three ways: every op of a bundle by the second reader and by the card from the same memory,
+and the whole bundle against the program that the compiler's own back end makes."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from independent import run as second_reader
+from independent.formats import FORMATS
+
+from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
+from openspyre.artifact.documented_check import check_documented
+from openspyre.artifact.launch_spec import Argument
+from openspyre.backend.lowering import compile_bundle
+from openspyre.card import _card, cards, programs
+from openspyre.compiler import ir
+from openspyre.compiler.emit import Emitted, emit, emit_documented
+from openspyre.spec.addressing import row_major
+from openspyre.spec.errors import IndexOutOfRange
+from openspyre.spec.formats import require_supported
+from openspyre.tools.run_documented import execute, prepare
+
+# What computes nothing that could be rounded otherwise.
+EXACT = {"identity", "ReStickifyOpHBM", "shuffle", "dl16tofp32", "fp32todl16", "where3", "floor", "clip", "batchmatmul"}
+EXACT |= {"add", "sub", "mul", "neg", "abs", "relufwd", "maximum", "minimum", "realdiv", "reciprocal", "sqrt"}
+EXACT |= {"equal", "notequal", "greaterthan", "greaterequal", "lesserthan", "lesserequal"}
+EXACT |= {"max", "min", "sum", "prod", "mean"}
+_POISON = {2: np.uint16(0x4F3F), 4: np.float32(1234.5).view(np.uint32), 1: np.uint8(0x31)}
+_SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-9, 3e9, 65504.0, 1.0009765625])
+
+
+def agrees(program: ir.Program, words: int = 7) -> Emitted:
+    """Emits a lowered program; fails where readers disagree. Padding lanes and the pool hold numbers that would show."""
+    emitted = emit_documented(program)
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        bundle = _through_files(emitted.bundle, directory)
+        images = [_image(argument, seed, words) for seed, argument in enumerate(emitted.arguments)]
+        try:
+            after = execute(prepare(bundle, dict(enumerate(images)), None, directory))
+        except IndexOutOfRange:  # an integer of ours became an index into a short table; 0 is in every table
+            assert words > 1
+            return agrees(program, words=1)
+        if not any(
+            buffer.unset and buffer.role is ir.Role.TEMP for buffer in program.buffers
+        ):  # else the pool's bytes show
+            _as_compiled(program, emitted, images, after, words)
+        _op_by_op(bundle, images, directory)
+    return emitted
+
+
+def _through_files(bundle: DocumentedBundle, directory: Path) -> DocumentedBundle:
+    for file, text in documented_texts(bundle).items():
+        (directory / file).write_text(text)
+    found = read_documented(directory)
+    assert found.ops == bundle.ops
+    assert found.function.files() == bundle.function.files()
+    assert check_documented(found) == []
+    return found
+
+
+def _op_by_op(bundle: DocumentedBundle, images: list[bytes], directory: Path) -> None:
+    """Both readers from the same memory, one op at a time: all memory afterwards, the pool too."""
+    for node in bundle.function.body:
+        op = bundle.ops[node.file]
+        one = replace(bundle, function=replace(bundle.function, body=(node,)), ops={node.file: op})
+        after = execute(prepare(one, dict(enumerate(images)), None, directory))
+        if op.extension is None:
+            (directory / "bundle.mlir").write_text(documented_texts(one)["bundle.mlir"])
+            given = [np.frombuffer(image, np.uint8).copy() for image in images]
+            (others,) = second_reader([directory], [given])
+            form = FORMATS[op.tensors[op.outputs[0]].format.name]
+            for number, (before, here, there) in enumerate(zip(images, after, others, strict=True)):
+                problem = _difference(op.op.removesuffix("nonstick"), form, before, here, there)
+                assert problem is None, f"{bundle.name}, {node.file} ({op.op}), argument {number}: {problem}"
+        images = after
+
+
+def _difference(name: str, form, before: bytes, here: bytes, there: np.ndarray) -> str | None:
+    old, codes, wanted = (np.frombuffer(bytes(data), form.word) for data in (before, here, there))
+    off = codes != wanted
+    if name == "ReStickifyOpHBM":
+        off &= codes != old  # of rows that are not in memory nobody says what their lanes hold
+    if not off.any():
+        return None
+    with np.errstate(invalid="ignore"):
+        found, expected = (form.decode(data[off]).astype(np.float64) for data in (codes, wanted))
+    both_nan = np.isnan(found) & np.isnan(expected)
+    if name in EXACT:
+        return (
+            None
+            if both_nan.all()
+            else f"{found[~both_nan][:4]} instead of {expected[~both_nan][:4]}, {off.sum()} in all"
+        )
+    # One code of the 16-bit format; of fp32, what the contract gives functions on either side.
+    steps = np.abs(codes[off].astype(np.int64) - wanted[off].astype(np.int64))
+    far = ~both_nan & (steps > (1 if form.word.itemsize == 2 else 6))
+    return f"{found[far][:4]} instead of {expected[far][:4]}, {far.sum()} in all" if far.any() else None
+
+
+def _as_compiled(program: ir.Program, emitted: Emitted, images: list[bytes], after: list[bytes], words: int) -> None:
+    """Every element as the compiler's own back end leaves it."""
+    compiled = compile_bundle(emit(program))
+    card = cards.get()
+    names = {argument.name: number for number, argument in enumerate(emitted.arguments) if argument.role != "pool"}
+    buffers = {}
+    for name in compiled.symbols:
+        buffers[name] = card.allocate(max(128, len(images[names[name]])))
+        buffers[name].write_memory(images[names[name]])
+    loaded = programs.load(compiled)
+    try:
+        loaded.run(buffers, {scalar.name: _number(scalar.dtype, words) for scalar in program.scalars})
+    finally:
+        loaded.unload()
+    for name, buffer in buffers.items():
+        argument = emitted.arguments[names[name]]
+        expected, found = elements(argument, buffer.read_memory()), elements(argument, after[names[name]])
+        np.testing.assert_array_equal(found, expected, err_msg=f"{program.name}: {name}")
+
+
+def _image(argument: Argument, seed: int, words: int) -> bytes:
+    """An argument before the launch: drawn elements, and poison in all other lanes."""
+    itemsize = 2 if argument.layout is None else 128 // argument.layout.elems_per_stick()
+    word = _POISON[itemsize]
+    if argument.layout is not None and "INT" in argument.layout.device_dtype.name and itemsize == 4:
+        word = np.uint32(3)
+    poison = np.full(argument.bytes // itemsize, word).tobytes()
+    if argument.layout is None:
+        return poison
+    shape = _shape(argument)
+    buffer = cards.get().allocate(max(128, shape.device_bytes))
+    buffer.write_memory(poison)
+    values = _values(argument, seed, words)
+    if values.size:
+        _card.copy_in(np.asarray(values, order="C"), argument.dtype, buffer, shape)
+    return buffer.read_memory()[: argument.bytes]
+
+
+def elements(argument: Argument, image: bytes) -> np.ndarray:
+    shape = _shape(argument)
+    buffer = cards.get().allocate(max(128, shape.device_bytes))
+    buffer.write_memory(bytes(image[: shape.device_bytes]))
+    result = np.empty(argument.size, dtype=require_supported(argument.dtype).numpy)
+    _card.copy_out(buffer, shape, result, argument.dtype)
+    return result
+
+
+def _shape(argument: Argument):
+    layout = argument.layout
+    stride = row_major(argument.size) if argument.stride is None else argument.stride
+    described = (layout.device_size, layout.stride_map, int(layout.device_dtype), int(layout.element_arrangement))
+    return _card.intern(argument.size, stride, argument.dtype, *described)
+
+
+def _number(dtype: str, words: int) -> float | int:
+    return min(2, words - 1) if "int" in dtype else 0.75
+
+
+def _values(argument: Argument, seed: int, words: int) -> np.ndarray:
+    if argument.role in ("number", "constant"):
+        number = _number(argument.dtype, words) if argument.value is None else argument.value
+        return _host(np.asarray(number), argument.dtype)
+    random = np.random.default_rng(seed)
+    if argument.dtype == "bool":
+        return np.asarray(random.random(argument.size) < 0.5)
+    if "int" in argument.dtype:
+        return _host(np.asarray(random.integers(0, words, argument.size)), argument.dtype)
+    values = np.asarray(random.standard_normal(argument.size) * np.exp(random.standard_normal(argument.size)))
+    chosen = random.random(argument.size) < 0.02
+    return _host(np.where(chosen, random.choice(_SPECIAL, argument.size), values), argument.dtype)
+
+
+def _host(values: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype == "bfloat16":
+        return np.asarray(values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    with np.errstate(over="ignore"):
+        return values.astype(require_supported(dtype).numpy)
