@@ -74,7 +74,7 @@ def _all_lanes(step: Step) -> int:
 
 def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[Piece]:
     """Sticks of every block; of the last one as many elements as there are."""
-    if operand.kind is OperandKind.STRIDED:  # its blocks are whole, or there is one that may be shorter
+    if operand.kind is OperandKind.STRIDED:
         return [piece.with_axis(min(lane.lanes, lane.extent), operand.tile_stride) for piece in found]
     if operand.kind is not OperandKind.VECTOR:
         return found

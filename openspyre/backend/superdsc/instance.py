@@ -30,7 +30,7 @@ class Access:
         return self.tensor.scale(label) == PRESENT and label in self.strides
 
     def moved(self, label: str, by: int) -> Access:
-        """The same from so many elements further along a dim."""
+        """The same from so many elements further along a dim, where a stick begins."""
         if not self.moves(label) or by == 0:
             return self
         per_stick = prod(stick.size for stick in self.tensor.sticks if stick.label == label)
@@ -69,16 +69,6 @@ class Instance:
 
     def size(self, label: str) -> int:
         return next(axis.size for axis in self.axes if axis.label == label)
-
-    def part(self, label: str, first: int, size: int) -> Instance:
-        """The same over `size` elements of a dim from `first` on, which begins a stick. Parts of a dim go to one core each."""
-        axes = tuple(replace(axis, size=size) if axis.label == label else axis for axis in self.axes)
-        if any(axis.label == label and axis.split > 1 for axis in axes):
-            raise InvalidArgument(f"{self.op.name}: {label} does not fill its sticks and cannot be divided over cores")
-        accesses = tuple(access.moved(label, first) for access in self.accesses)
-        return replace(
-            self, axes=axes, first={**self.first, label: self.first.get(label, 0) + first}, accesses=accesses
-        )
 
 
 def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> list[Instance]:

@@ -15,6 +15,7 @@ from openspyre.backend.superdsc.instance import Workspace, instances
 from openspyre.backend.superdsc.norms import lower_norm, lower_scale
 from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
 from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
+from openspyre.backend.superdsc.restickify import lower_restickify
 from openspyre.backend.superdsc.shuffle import lower_shuffle
 from openspyre.backend.superdsc.staging import lower_staged, needs_staging
 from openspyre.backend.superdsc.topk import lower_topk
@@ -25,7 +26,7 @@ from openspyre.spec.ops import TABLE, Kind
 
 _OWN: dict[str, Lowering] = {
     **dict.fromkeys(CASTS, lower_copy),
-    "ReStickifyOpHBM": lower_copy,
+    "ReStickifyOpHBM": lower_restickify,
     "shuffle": lower_shuffle,
     "exx2": lower_exx2,
     "layernormscale": lower_scale,

@@ -147,12 +147,12 @@ def nest_of(
     if lane is not None and all(len(a.tensor.sticks) == 1 and _fits(a, lane) for a in along_lane):
         along = [a.tensor.elems_per_stick for a in accesses if _runs_along(a, lane)]
         lanes = max(along, default=64)
-        if any(not _runs_along(a, lane) and _share(a, lane) not in (1, lanes) for a in accesses):
-            return _by_points(instance, accesses, reduced)
         axis = next(axis for axis in instance.axes if axis.label == lane)
-        across = any(a.moves(lane) and not _runs_along(a, lane) for a in accesses)  # its last block may not be shorter
-        ragged = axis.split == 1 and (not across or (axis.size < lanes and len(set(along)) == 1))
-        if ragged or axis.size % (lanes * axis.split) == 0:
+        crossed = [a for a in accesses if a.moves(lane) and not _runs_along(a, lane)]
+        ends = axis.size > lanes and axis.size % lanes  # across sticks, what does not fill a block is a step of its own
+        if any(_share(a, lane) not in (1, lanes) or ends for a in crossed):
+            return _by_points(instance, accesses, reduced)
+        if axis.split == 1 or axis.size % (lanes * axis.split) == 0:
             blocks = Part(lane, -(-axis.size // lanes), lanes, axis.split)
             groups = [[blocks] if a is axis else _points(a.label, a.size, a.split, accesses) for a in instance.axes]
             return Nest(instance, tuple(part for group in groups for part in group), lane, max(lanes, 32), reduced)

@@ -23,27 +23,6 @@ MASK_VALUE = "samv-maskvalue"
 
 def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     """Elements to other places, their bits unchanged; with a conversion where formats differ."""
-    return [_copy(box) for box in boxes_of(instance)]
-
-
-def boxes_of(instance: Instance) -> list[Instance]:
-    """An instance that turns sticks, cut where a dim's last stick is not full: whole sticks go by themselves."""
-    source, target = (instance.accesses[n] for n in (instance.op.inputs[0], instance.op.outputs[0]))
-    found = [instance]
-    for label, rows in (source.rows | target.rows).items():
-        found = [box.part(label, 0, rows) for box in found]
-    if source.tensor.stick == target.tensor.stick or max(len(a.tensor.sticks) for a in (source, target)) > 1:
-        return found
-    for access in (source, target):
-        label, along = access.tensor.stick, access.tensor.elems_per_stick
-        whole = found[0].size(label) // along * along
-        if whole < found[0].size(label):
-            ends = [(0, whole), (whole, found[0].size(label) - whole)]
-            found = [box.part(label, first, size) for box in found for first, size in ends if size]
-    return found
-
-
-def _copy(instance: Instance) -> Step:
     source, target = (instance.accesses[n] for n in (instance.op.inputs[0], instance.op.outputs[0]))
     nest = nest_of(instance, (source, target), lane=target.tensor.stick)
     same = source.tensor.format.bits == target.tensor.format.bits and instance.op.op in (
@@ -55,9 +34,9 @@ def _copy(instance: Instance) -> Step:
     lane = Lane.INT if same or VALUES[source.tensor.format].startswith("int") else Lane.FLOAT
     code = trace(lambda x: convert(x, lane), (lane,))
     step = step_of(nest, StepKind.MAP, inputs, (nest.operand(target, bits=same),), code=code)
-    if step.lane is None or target.tensor.stick not in source.rows:
-        return step
-    return replace(step, lane=replace(step.lane, store_padding=True))  # what is not in memory becomes zeros
+    if step.lane is not None and target.tensor.stick in source.rows:  # what is not in memory becomes zeros
+        step = replace(step, lane=replace(step.lane, store_padding=True))
+    return [step]
 
 
 def lower_pointwise(instance: Instance, workspace: Workspace, row: Row) -> list[Step]:
