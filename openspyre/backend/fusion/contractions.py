@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openspyre.backend.fusion.maps import code_of
+from openspyre.backend.fusion.maps import moves_bits
 from openspyre.backend.fusion.memory import itemsize
 from openspyre.backend.fusion.nests import Reference, fit, lane_of
 from openspyre.program.model import Contraction, LaneBlock, Loop, Operand, OperandKind, Step, StepKind
@@ -15,12 +15,7 @@ _B = 1  # place of the second operand
 
 def is_copy(step: Step) -> bool:
     """Whether a map moves bits, element by element."""
-    if step.kind is not StepKind.MAP or (len(step.inputs), len(step.outputs)) != (1, 1):
-        return False
-    (source,), (target,) = step.inputs, step.outputs
-    same = (source.dtype, source.data_format) == (target.dtype, target.data_format)
-    code = code_of(step)
-    return same and not code.instructions and code.results == (0,) and source.kind is target.kind is OperandKind.SPLAT
+    return moves_bits(step) and step.inputs[0].kind is step.outputs[0].kind is OperandKind.SPLAT
 
 
 def reading_along_k(reader: Step, copy: Step) -> Step | None:
