@@ -50,7 +50,7 @@ class Memory:
         """Whether what was written may be what is read. Values that lie in the same bytes one after the other are apart."""
         if written.symbol == read.symbol:
             return written.first < read.end and read.first < written.end and _lanes_meet(written, read)
-        return self._aliased(written.symbol, read.symbol)
+        return max(written.symbol, read.symbol) < len(self.uses) and self._aliased(written.symbol, read.symbol)
 
     def meet(self, one: Span, other: Span) -> bool:
         """Whether they share a byte."""
