@@ -61,9 +61,10 @@ class Watch:
         if self._directory is not None:
             write_bundle(bundle, self._directory / "bundle")
 
-    def saw_program(self, program: CardProgram, seconds: float) -> None:
+    def saw_program(self, unfused: CardProgram, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds
         self.specialisation.steps = len(program.steps)
+        self._write("unfused.program", lambda: print_card_program(unfused))
         self._write("card.program", lambda: print_card_program(program))
 
     def saw_refusal(self, problems: Sequence[str]) -> None:

@@ -18,7 +18,6 @@ from openspyre.compiler.emit.indices import with_dense_indices
 from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import superdsc_of
 from openspyre.compiler.emit.staging import Takes, staged
-from openspyre.compiler.emit.truths import with_wide_truths
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
@@ -55,7 +54,7 @@ def extensions_of(program: ir.Program) -> list[tuple[ir.Op, str]]:
 
 
 def _prepared(program: ir.Program, takes: Takes) -> ir.Program:
-    return staged(with_wide_truths(with_dense_indices(program, takes), takes))
+    return staged(with_dense_indices(program, takes))
 
 
 def _staging(program: ir.Program, prepared: ir.Program) -> frozenset[str]:

@@ -96,6 +96,12 @@ def _cast(op: ir.Op, given: tuple[ir.Operand | float, ...], formats: dict[int, D
     return Form(name, given)
 
 
+def format_of_number(number: ir.Scalar | ir.Constant, met: DataFormats) -> DataFormats:
+    """A number's own format, or float32 beside float32: its 16 bits are exact there."""
+    own = require_supported(number.dtype).device
+    return met if (own, met) == (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32) else own
+
+
 def _check(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> None:
     known = HARDWARE.get(form.name)
     if known is None or known.shape not in (Shape.POINTWISE, Shape.MOVEMENT, Shape.CAST):
@@ -110,7 +116,7 @@ def _check(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> None:
         if isinstance(operand, ir.Access):
             used.add(formats[op.inputs.index(operand)])
         elif isinstance(operand, (ir.Scalar, ir.Constant)):
-            used.add(require_supported(operand.dtype).device)
+            used.add(format_of_number(operand, formats[len(op.inputs)]))
     if outside := used - set(formats_of_op(known)):
         raise NoSuchOp(f"{form.name} of the hardware does not take {', '.join(sorted(f.name for f in outside))}")
     if known.shape is not Shape.CAST and len(used) > 1:

@@ -9,7 +9,7 @@ from math import prod
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.superdsc import Constant
 from openspyre.compiler import ir
-from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, form_of
+from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, form_of, format_of_number
 from openspyre.compiler.emit.indexed import indexed_operation
 from openspyre.compiler.emit.nest import Nest, mask_value
 from openspyre.compiler.emit.norms import moments, norm, norm_scale
@@ -206,10 +206,10 @@ class Lowering:
             case ir.Access():
                 return nest.operand(operand)
             case ir.Scalar() as scalar:
-                own = require_supported(scalar.dtype).device
+                own = format_of_number(scalar, form)
                 return Operand(own, self.number(scalar, own))
             case ir.Constant() as known:
-                own = require_supported(known.dtype).device
+                own = format_of_number(known, form)
                 return Operand(own, self.number(known.value, own))
             case float() as value:
                 return Operand(form, self.number(value, form))
