@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from math import prod
 
 from openspyre.artifact.checks import check_description
-from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.documented import DocumentedBundle, addresses
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.model import Description
 from openspyre.artifact.superdsc import PRESENT, Component, Indirection, SuperDsc, Tensor
@@ -197,10 +197,11 @@ def _lost_offsets(bundle: DocumentedBundle) -> Iterator[Problem]:
             continue
         checked.add(execute.file)
         op = bundle.ops[execute.file]
+        address = addresses(execute, iterations)
         for number, tensor in enumerate(op.tensors):
             if tensor.component is Component.SCRATCHPAD or tensor.indirection is not Indirection.NONE or op.cores < 3:
                 continue
-            found = [bundle.address(execute, start, iterations) for start in tensor.starts]
+            found = [address(start) for start in tensor.starts]
             steps = _steps(op, tensor)
             bases = [
                 (at.parameter, at.byte - _slice_bytes(op, steps, slices))
