@@ -7,7 +7,7 @@ from dataclasses import replace
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
 from openspyre.backend.fusion.memory import in_memory, itemsize
-from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
+from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
 from openspyre.program.model import (
     MAX_OPERANDS,
     MAX_ROW_SCALARS,
@@ -46,6 +46,8 @@ def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | 
     if found is None or (not anywhere and repeats(found)):
         return None
     frame = found.frame
+    if has_tail(frame) and any(operand.kind is OperandKind.STRIDED for operand in found.guest.inputs):
+        return None  # behind the last element of a strided operand nothing can be loaded
     link = link_between(found.guest.outputs[0], frame.inputs[place])
     if link is None or lane_of(maker).store_padding:
         return None
