@@ -65,7 +65,7 @@ def load(ir: Program) -> tuple[int, int]:
     """Compile and load; the program's number and the bytes of its pool."""
     compiled = compile_program(ir)
     try:
-        number = programs.load(compiled.program).number
+        return programs.load(compiled.program).number, compiled.program.pool_bytes
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise

@@ -11,8 +11,10 @@ from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.memory import Memory, in_memory, itemsize
 from openspyre.backend.fusion.values import Home, Values, values_of
+from openspyre.program.footprint import footprints
 from openspyre.program.model import Operand, Program, Step, Use
 from openspyre.program.verify import step_problems
+from openspyre.spec.formats import STICK_BYTES
 
 _log = logging.getLogger("spyre.compiler")
 
@@ -51,7 +53,14 @@ class FuseSteps:
         if problems:
             _log.warning("program %r runs without fusion, which made it wrong: %s", program.name, "; ".join(problems))
             return Fused(program, problems)
-        return Fused(replace(program, steps=tuple(step.step(values.homes) for step in kept)))
+        return Fused(_without_idle_end(replace(program, steps=tuple(step.step(values.homes) for step in kept))))
+
+
+def _without_idle_end(program: Program) -> Program:
+    """Places stay where they are; bytes behind the last that any step touches need not be there."""
+    touched = footprints(program).get(len(program.symbols))
+    end = 0 if touched is None else -(-touched.end // STICK_BYTES) * STICK_BYTES
+    return replace(program, pool_bytes=min(end, program.pool_bytes))
 
 
 def _problems(before: Sequence[Bound], after: Sequence[Bound], program: Program) -> Iterator[str]:

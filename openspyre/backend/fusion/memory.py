@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from openspyre.program.model import Operand, OperandKind, Space, Step, Use
+from openspyre.program.model import Operand, Space, Step, Use
 from openspyre.program.reach import bounds, lanes_of, pieces
 from openspyre.program.reach import itemsize as bytes_of_element
 from openspyre.spec.formats import STICK_BYTES
@@ -76,7 +76,7 @@ def _lanes_meet(one: Span, other: Span) -> bool:
 
 
 def in_memory(operand: Operand) -> bool:
-    return operand.kind in (OperandKind.VECTOR, OperandKind.SPLAT) and operand.space is Space.MEMORY
+    return operand.kind.in_memory and operand.space is Space.MEMORY
 
 
 @lru_cache(maxsize=64)

@@ -101,7 +101,7 @@ def _doubled(operand: Operand, block: int) -> Operand | None:
     match operand.kind:
         case OperandKind.VECTOR:
             return replace(operand, strides=strides, tile_stride=stride)
-        case OperandKind.IOTA:
+        case OperandKind.IOTA | OperandKind.STRIDED:
             return replace(operand, strides=strides) if stride == operand.tile_stride * _WIDE // 2 else None
     return replace(operand, strides=strides) if stride == 0 else None
 

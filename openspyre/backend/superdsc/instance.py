@@ -29,6 +29,13 @@ class Access:
     def moves(self, label: str) -> bool:
         return self.tensor.scale(label) == PRESENT and label in self.strides
 
+    def moved(self, label: str, by: int) -> Access:
+        """The same from so many elements further along a dim, where a stick begins."""
+        if not self.moves(label) or by == 0:
+            return self
+        per_stick = prod(stick.size for stick in self.tensor.sticks if stick.label == label)
+        return replace(self, byte=self.byte + by // per_stick * self.strides[label] * self.tensor.bytes_per_element)
+
 
 @dataclass(slots=True)
 class Workspace:
@@ -84,7 +91,7 @@ def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> li
             )
             found.append(Instance(op, op.axes, {}, accesses, group))
         else:
-            found += [_of_core(op, slices, core, strides, locate) for slices, core in group.items()]
+            found += [_of_core(op, slices, core, strides, absent, locate) for slices, core in group.items()]
     return found
 
 
@@ -189,7 +196,12 @@ def _base(
 
 
 def _of_core(
-    op: SuperDsc, slices: tuple[int, ...], core: int, strides: list[tuple[dict[str, int], int]], locate: Locate
+    op: SuperDsc,
+    slices: tuple[int, ...],
+    core: int,
+    strides: list[tuple[dict[str, int], int]],
+    absent: list[dict[str, int]],
+    locate: Locate,
 ) -> Instance:
     reduced = [
         axis.label
@@ -204,8 +216,8 @@ def _of_core(
     axes = tuple(replace(axis, size=axis.per_core, split=1) for axis in op.axes)
     first = {axis.label: index * axis.per_core for axis, index in zip(op.axes, slices, strict=True)}
     accesses = []
-    for tensor, (moved, room) in zip(op.tensors, strides, strict=True):
+    for tensor, (moved, room), rows in zip(op.tensors, strides, absent, strict=True):
         start = tensor.starts[core]
         at = Address(None, start) if tensor.component is Component.SCRATCHPAD else locate(start)
-        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room))
+        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room, rows))
     return Instance(op, axes, first, tuple(accesses), {(0,) * len(axes): core})

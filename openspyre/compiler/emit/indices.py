@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 from openspyre.compiler import ir
+from openspyre.compiler.emit.staging import Takes
 from openspyre.spec.ops import TABLE, Kind
 
 
-def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> ir.Program:
+def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
     """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any more are dropped."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
     temps = {buffer.name for buffer in program.buffers if buffer.role is ir.Role.TEMP}
     made: dict[str, ir.Op] = {}  # by temp, the relayout that filled it from a source that still is as it was
     ops = []
@@ -19,7 +20,8 @@ def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> i
         index = op.inputs[1] if TABLE[op.row].kind is Kind.INDEXED and len(op.inputs) > 1 else None
         relayout = made.get(index.buffer) if isinstance(index, ir.Access) else None
         dense = _expanded(op, relayout) if relayout is not None else None
-        if dense is not None and takes(replaced := replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))):
+        replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
+        if replaced is not None and takes(replaced, buffers):
             op = replaced
         ops.append(op)
         written = {access.buffer for access in op.outputs}
