@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
+from openspyre.backend.fusion.memory import in_memory
 from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
 from openspyre.program.model import (
     MAX_OPERANDS,
@@ -50,6 +51,15 @@ def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | 
     if link is None or lane_of(maker).store_padding:
         return None
     return _into_rows(found, place, link) if reader.kind is StepKind.ROWS else _into_code(found, place, link)
+
+
+def moves_bits(step: Step) -> bool:
+    """Whether a map stores what it loads."""
+    if step.kind is not StepKind.MAP or (len(step.inputs), len(step.outputs)) != (1, 1):
+        return False
+    (source,), (target,), code = step.inputs, step.outputs, code_of(step)
+    same = (source.dtype, source.data_format) == (target.dtype, target.data_format)
+    return same and in_memory(source) and not code.instructions and code.results == (0,)
 
 
 def repeats(found: Fit) -> bool:
