@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Piece, Source, link_between, weave
-from openspyre.backend.fusion.maps import code_of, is_cheap, repeats
+from openspyre.backend.fusion.maps import code_of, is_cheap, moves_bits, repeats
 from openspyre.backend.fusion.memory import itemsize
 from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
 from openspyre.program.model import MAX_LOOPS, Contraction, LaneBlock, Loop, Operand, OperandKind, Step, StepKind
@@ -27,14 +27,14 @@ def fed_by(product: Step, place: int, maker: Step) -> Step | None:
     if walk is None or found is None or found.one_lane or len(found.frame.loops) != len(walk.loops):
         return None
     source = found.carried(found.guest.inputs[0])
-    if is_copy(maker):
+    if moves_bits(maker):
         return _read_at(product, place, source)
     return _through_code(product, place, source, found) if is_cheap(maker) else None
 
 
 def read_through(reader: Step, place: int, maker: Step) -> Step | None:
     """A map, reduction or rows step that reads where a copy had its elements from, perhaps across their sticks."""
-    if not is_copy(maker) or len(maker.inputs) != 1 or lane_of(maker).store_padding:
+    if not moves_bits(maker) or lane_of(maker).store_padding:
         return None
     found = fit(reader, Reference(False, place), maker, Reference(True, 0))
     if found is None or repeats(found):
@@ -47,14 +47,6 @@ def read_through(reader: Step, place: int, maker: Step) -> Step | None:
     moved = replace(source, dtype=read.dtype, data_format=read.data_format)
     inputs = tuple(moved if operand == read else operand for operand in found.frame.inputs)
     return replace(found.frame, inputs=inputs)
-
-
-def is_copy(maker: Step) -> bool:
-    """Elements as they are, by their bits or by a format that reading and storing leaves alone."""
-    code = code_of(maker)
-    read, stored = maker.inputs[0], maker.outputs[0]
-    same = (read.dtype, read.data_format) == (stored.dtype, stored.data_format)
-    return same and not code.instructions and code.results == (0,)
 
 
 def _along_k(contraction: Contraction, place: int) -> bool:

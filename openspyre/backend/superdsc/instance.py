@@ -169,14 +169,15 @@ def _held(op: SuperDsc, tensor: Tensor, axis: Axis) -> int:
     return axis.per_core
 
 
-def slice_elements(op: SuperDsc, tensor: Tensor, strides: dict[str, int], slices: tuple[int, ...]) -> int:
-    """Elements from the tensor's begin to a slice's, in memory."""
-    total = 0
-    for axis, index in zip(op.axes, slices, strict=True):
-        if tensor.scale(axis.label) == PRESENT and axis.label in strides and axis.label != tensor.indexed:
-            per_stick = prod(stick.size for stick in tensor.sticks if stick.label == axis.label)
-            total += index * (axis.per_core // per_stick) * strides[axis.label]
-    return total
+def _slice_bytes(op: SuperDsc, tensor: Tensor, strides: dict[str, int]) -> list[tuple[int, int]]:
+    """Of each divided dim that a tensor in memory moves along: its place among the axes, and bytes from slice to slice."""
+    found = []
+    for place, axis in enumerate(op.axes):
+        label = axis.label
+        if axis.split > 1 and tensor.scale(label) == PRESENT and label in strides and label != tensor.indexed:
+            per_stick = prod(stick.size for stick in tensor.sticks if stick.label == label)
+            found.append((place, axis.per_core // per_stick * strides[label] * tensor.bytes_per_element))
+    return found
 
 
 def _base(
@@ -186,9 +187,15 @@ def _base(
     if tensor.component is Component.SCRATCHPAD:
         starts = {tensor.starts[core] for core in group.values()}
         return Address(None, starts.pop()) if len(starts) == 1 else None
+    steps = _slice_bytes(op, tensor, strides)
     base: Address | None = None
+    seen: set[tuple[int, int]] = set()
     for slices, core in group.items():
-        found = locate(tensor.starts[core]) + -slice_elements(op, tensor, strides, slices) * tensor.bytes_per_element
+        key = (tensor.starts[core], sum([slices[place] * step for place, step in steps]))
+        if key in seen:
+            continue
+        seen.add(key)
+        found = locate(key[0]) + -key[1]
         if base is not None and found != base:
             return None
         base = found
