@@ -34,7 +34,7 @@ class BindNumbers:
 
 
 def _lies_in(operand: Operand) -> bool:
-    return operand.kind in (OperandKind.VECTOR, OperandKind.SPLAT) and operand.space is Space.MEMORY
+    return operand.kind.in_memory and operand.space is Space.MEMORY
 
 
 def _read_otherwise(step: Step) -> list[int]:

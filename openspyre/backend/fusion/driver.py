@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openspyre.backend.fusion.contractions import is_copy, reading_along_k
 from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Span, in_scratchpads, itemsize
-from openspyre.backend.fusion.nests import lane_of, narrowed
+from openspyre.backend.fusion.nests import is_one_block, narrowed
+from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.backend.fusion.relayout_chains import RelayoutChains
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
 
-_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
+_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.CONTRACT)
 _NESTS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 
 
@@ -26,10 +26,16 @@ class Fusion(RelayoutChains):
         self._drop_dead()
         for place in reversed(range(len(self.steps))):  # what a step needs of its operands follows from its results
             self._narrow(place)
-        first = (*self.chain_rules, self._inline_everywhere, self._read_through)
         finishes = (self._finish, self._finish_across_relayouts)
         rows = (self._append_a_reader, self._fold_beside, self._finish_rows, self._append_a_reader)
-        for rule in (*first, *finishes, *rows, self._inline_everywhere, self._merge_with_a_reader):
+        for rule in (
+            *self.chain_rules,
+            self._inline_everywhere,
+            *finishes,
+            *rows,
+            self._inline_everywhere,
+            self._merge_with_a_reader,
+        ):
             for place in range(len(self.steps)):
                 while (step := self.steps[place]) is not None and rule(place, step):
                     pass
@@ -39,7 +45,7 @@ class Fusion(RelayoutChains):
     def _narrow(self, place: int) -> None:
         """A map of sticks that have one value each, in lane 0, computes nothing else."""
         maker = self.steps[place]
-        if maker is None or maker.kind is not StepKind.MAP or lane_of(maker.form.step).extent == 1:
+        if maker is None or maker.kind is not StepKind.MAP or not is_one_block(maker.form.step):
             return
         for span, operand in zip(maker.outputs, maker.form.step.outputs, strict=True):
             if not self.memory.is_temp(span.symbol):
@@ -82,29 +88,6 @@ class Fusion(RelayoutChains):
         while step is not None and (place := self._reading(step, span)) is not None:
             step = self.forms.apply(_inlined, (step, maker), place, cheap)
         return step if step is not None and self._keeps_apart(step) else None
-
-    def _read_through(self, place: int, maker: Bound) -> bool:
-        """A copy that turns the second operand of contractions, and nobody else's, is left out."""
-        if maker.kind is not StepKind.MAP or not is_copy(maker.form.step):
-            return False
-        (span,) = maker.outputs
-        readers = list(self._readers(place, span))
-        if not readers or not self.memory.is_temp(span.symbol) or not self._stays(place, maker, readers[-1], span):
-            return False
-        made = [self._along_k(reader, span, maker) for reader in readers]
-        if None in made:
-            return False
-        for reader, step in zip(readers, made, strict=True):
-            self._put(reader, step)
-        self._put(place, None)
-        return True
-
-    def _along_k(self, reader: int, span: Span, maker: Bound) -> Bound | None:
-        step = self.steps[reader]
-        if step is None or step.kind is not StepKind.CONTRACT or self._reading(step, span) != 1:
-            return None
-        made = self.forms.apply(reading_along_k, (step, maker))
-        return made if made is not None and not self._meets(made.reads, made.writes) else None
 
     # --- rows
 
@@ -282,7 +265,9 @@ class Fusion(RelayoutChains):
 
 
 def _inlined(reader: Step, maker: Step, place: int, anywhere: bool) -> Step | None:
-    return inlined(reader, place, maker, anywhere=anywhere)
+    if reader.kind is StepKind.CONTRACT:
+        return fed_by(reader, place, maker)
+    return inlined(reader, place, maker, anywhere=anywhere) or read_through(reader, place, maker)
 
 
 def _appended(maker: Step, reader: Step, output: int, place: int) -> Step | None:

@@ -53,11 +53,14 @@ class Steps:
         return next((k for k, read in enumerate(step.inputs) if read is not None and flows(span, read)), None)
 
     def _readers(self, place: int, span: Span) -> Iterator[int]:
+        flows = self.memory.flows
         alone = self.memory.is_alone(span.symbol)
-        candidates = sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(len(self.steps))
-        for k in candidates:
-            if k > place and (step := self.steps[k]) is not None and self.memory.any_flow((span,), step.reads):
-                yield k
+        for k in sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(place + 1, len(self.steps)):
+            if k > place and (step := self.steps[k]) is not None:
+                for read in step.reads:
+                    if flows(span, read):
+                        yield k
+                        break
 
     def _between(self, first: int, last: int) -> Iterator[Bound]:
         return (step for step in self.steps[first + 1 : last] if step is not None)

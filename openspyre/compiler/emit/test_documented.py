@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.documented import documented_texts, read_documented
+from openspyre.artifact.documented import documented_texts, parse_documented, read_documented
 from openspyre.artifact.documented_check import check_documented
+from openspyre.artifact.fields import Problem
 from openspyre.artifact.superdsc import Axis, Constant, Indirection, Mask, SourcePlace, Stick, SuperDsc
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.emit import Emitted, emit_documented
@@ -213,6 +217,35 @@ def test_what_the_hardware_has_not_is_an_extension_with_a_reason(
     found = read_documented(tmp_path)
     assert found.ops == emitted.bundle.ops
     assert check_documented(found) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "expected"),
+    [
+        (lambda record: record.update(version=7), "openspyre_.version", "the version this build reads"),
+        (lambda record: record.update(row="cos"), "opFuncName", "openspyre.cos"),
+        (lambda record: record.update(row="mystery"), "openspyre_.row", "one of"),
+        (lambda record: record["dims"][0].update(split=5), "openspyre_.dims[0].split", "a divisor of 6"),
+        (lambda record: record.pop("tensors"), "openspyre_.tensors", "list"),
+        (lambda record: record["tensors"].pop(), "openspyre_.tensors", "an output"),
+        (lambda record: record["tensors"][0].update(format="IEEE_FP32"), "openspyre_.tensors[0]", ""),
+        (lambda record: record.update(more=1), "openspyre_", "more"),
+    ],
+)
+def test_a_record_that_was_edited_is_refused_with_its_field(
+    change: Callable[[dict[str, Any]], object], field: str, expected: str, tmp_path: Path
+) -> None:
+    x, y = buffer("x", (6, 100)), buffer("y", (6, 100), ir.Role.OUTPUT)
+    for file, text in documented_texts(one("sin", (6, 100), (whole(x),), whole(y), x, y).bundle).items():
+        (tmp_path / file).write_text(text)
+    tree = json.loads((tmp_path / "sdsc_0.json").read_text())
+    change(tree["0_openspyre.sin"]["openspyre_"])
+    (tmp_path / "sdsc_0.json").write_text(json.dumps(tree))
+    problems: list[Problem] = []
+    bundle = parse_documented(tmp_path, problems)
+    problems += check_documented(bundle) if bundle is not None else []
+    told = [str(problem) for problem in problems]
+    assert any(field in text and expected in text for text in told), told
 
 
 def test_a_stick_that_holds_somebody_elses_elements_is_not_written_whole() -> None:
