@@ -159,7 +159,7 @@ def _at(access: Access, index: dict[int, int]) -> Access:
 
 def named(chain: Chain, prefix: str, origin: str, names: dict[str, str]) -> Chain:
     """The chain with the names of a program: its buffers' as given, ops and temps by a prefix."""
-    known = names | {temp.name: f"{prefix}.{temp.name}" for temp in chain.temps}
+    known = names | {temp.name: f"{prefix}.t{number}" for number, temp in enumerate(chain.temps)}
 
     def placed(number: int, op: Op) -> Op:
         (source,) = op.inputs

@@ -15,6 +15,7 @@ from openspyre.compiler.moves import Chain, Moves, named, refined
 from openspyre.compiler.pieces import put_together
 from openspyre.compiler.retiling import Box, box_of, retiled
 from openspyre.compiler.structure import structure_of
+from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops import TABLE, Kind
 
 
@@ -63,7 +64,7 @@ class DecomposeRelayouts:
     def _found(self, op: Op, source: Buffer, target: Buffer, *, keeps: bool) -> Chain | None:
         here, there = replace(source, name="source"), replace(target, name="target")
         assert here.layout is not None and there.layout is not None
-        own = 2 * prod(dim.size for dim in op.dims) * 128 // here.layout.elems_per_stick()
+        own = prod(dim.size for dim in op.dims) * STICK_BYTES // here.layout.elems_per_stick()
         moves = Moves((here, there), max(self.largest, self.spread * own))
         read, written = (access.on(name) for access, name in zip(op.accesses, ("source", "target"), strict=True))
         if (direct := moves.direct(op.dims, read, written)) is not None:
