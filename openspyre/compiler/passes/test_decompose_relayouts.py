@@ -16,6 +16,7 @@ from openspyre.compiler.emit import extensions_of
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.passes.decompose_relayouts import DecomposeRelayouts
 from openspyre.compiler.passes.divide_work import DivideWork
+from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import host_elements, row_major
@@ -122,6 +123,16 @@ def test_the_hardware_has_all_moves(case: tuple[list[Buffer], list[Op]]) -> None
     memory = holding(program)
     for name, expected in moved(program, memory).items():
         np.testing.assert_array_equal(moved(found, memory)[name], expected)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_moves_that_reach_too_far_are_cut(case: tuple[list[Buffer], list[Op]]) -> None:
+    program = Program("p", tuple(case[0]), tuple(case[1]))
+    cut = LimitSpans(limit=1024).run(DecomposeRelayouts().run(program))
+    found = PlaceBuffers().run(DivideWork(limit=1024).run(cut))
+    assert Verifier(lowered=True).problems(found) == []
+    memory = holding(program)
+    np.testing.assert_array_equal(moved(found, memory)[Y], moved(program, memory)[Y])
 
 
 def test_pieces_are_put_together_once() -> None:
