@@ -19,8 +19,13 @@ def put_together(program: Program, moves: Callable[[Op], bool], cost: Cost) -> P
     """The program with such pieces in a temp, and a relayout behind the last of them. `moves`: whether an op may be a piece."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     ops = list(program.ops)
+    written: dict[str, list[int]] = {}
+    for place, op in enumerate(ops):
+        for name in {access.buffer for access in op.outputs}:
+            written.setdefault(name, []).append(place)
+    several = {name for name, places in written.items() if len(places) > 1}
     for buffer in program.buffers:
-        found = _pieces(buffer, ops, moves)
+        found = _pieces(buffer, ops, moves) if buffer.name in several else []
         if found and any(_shares_a_stick(ops[place], buffer) for place in found) and _cover(buffer, ops, found):
             _rewrite(buffer, found, ops, buffers, cost)
     return replace(program, buffers=tuple(buffers.values()), ops=tuple(ops))

@@ -113,8 +113,12 @@ class RelayoutChains(Steps):
 
     def _writers(self, place: int, reader: Bound) -> list[int]:
         """Steps before a relayout whose results it may read."""
+        alone = all(self.memory.is_alone(span.symbol) for span in reader.reads)
+        near = (
+            {k for span in reader.reads for k in self._writing_symbol.get(span.symbol, ())} if alone else range(place)
+        )
         return [
             k
-            for k in range(place)
-            if (step := self.steps[k]) is not None and self.memory.any_flow(step.writes, reader.reads)
+            for k in sorted(near)
+            if k < place and (step := self.steps[k]) is not None and self.memory.any_flow(step.writes, reader.reads)
         ]

@@ -16,8 +16,9 @@ class Steps:
         self.memory, self.forms = memory, forms
         self.steps: list[Bound | None] = [*steps]
         self._reading_symbol: dict[int, set[int]] = {}  # symbol -> steps that read some of it
+        self._writing_symbol: dict[int, set[int]] = {}
         for place in range(len(steps)):
-            self._note_reads(place)
+            self._note(place)
 
     def _keeps_apart(self, bound: Bound) -> bool:
         """Chunks are read before they are stored: what a step writes it reads at the very same place, or not at all."""
@@ -72,13 +73,17 @@ class Steps:
         gone = self.steps[place]
         for span in () if gone is None else gone.reads:
             self._reading_symbol[span.symbol].discard(place)
+        for span in () if gone is None else gone.writes:
+            self._writing_symbol[span.symbol].discard(place)
         self.steps[place] = step
-        self._note_reads(place)
+        self._note(place)
 
-    def _note_reads(self, place: int) -> None:
+    def _note(self, place: int) -> None:
         step = self.steps[place]
         for span in () if step is None else step.reads:
             self._reading_symbol.setdefault(span.symbol, set()).add(place)
+        for span in () if step is None else step.writes:
+            self._writing_symbol.setdefault(span.symbol, set()).add(place)
 
     def _stays(self, place: int, maker: Bound, last: int, span: Span) -> bool:
         """What a step reads, and what it stores, is the same until `last`."""
