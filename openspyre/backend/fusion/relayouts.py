@@ -25,7 +25,7 @@ def read_through(reader: Step, maker: Step) -> Step | None:
     if not _same_buffer(reader.views[0], here) or reader.inputs[0].offset != maker.outputs[0].offset:
         return None
     source = _rebased(reader.views[0], here, there)
-    return None if source is None else replace(reader, inputs=maker.inputs, views=(source, reader.views[1]))
+    return None if source is None else _ordered(replace(reader, inputs=maker.inputs), source, reader.views[1])
 
 
 def written_through(writer: Step, reader: Step) -> Step | None:
@@ -34,7 +34,7 @@ def written_through(writer: Step, reader: Step) -> Step | None:
     if not _same_buffer(writer.views[1], here) or writer.outputs[0].offset != reader.inputs[0].offset:
         return None
     target = _rebased(writer.views[1], here, there)
-    return None if target is None else replace(writer, outputs=reader.outputs, views=(writer.views[0], target))
+    return None if target is None else _ordered(replace(writer, outputs=reader.outputs), writer.views[0], target)
 
 
 def moves_nothing(step: Step) -> bool:
@@ -85,12 +85,21 @@ def steady(steps: Sequence[Step]) -> int:
 
 def rolled(*steps: Step) -> Step:
     """Such relayouts as one."""
-    first, second = steps[0].views, steps[1].views
-    views = tuple(
+    views = [
         replace(view, size=(len(steps), *view.size), stride=(other.offset - view.offset, *view.stride))
-        for view, other in zip(first, second, strict=True)
+        for view, other in zip(steps[0].views, steps[1].views, strict=True)
+    ]
+    return _ordered(steps[0], *views)
+
+
+def _ordered(step: Step, source: View, target: View) -> Step:
+    """The DMA goes by the order of dims: the target's, so that its sticks are written one after the other."""
+    order = sorted(range(len(target.size)), key=lambda d: -target.stride[d])
+    views = tuple(
+        replace(view, size=tuple(view.size[d] for d in order), stride=tuple(view.stride[d] for d in order))
+        for view in (source, target)
     )
-    return replace(steps[0], views=views)
+    return replace(step, views=views)
 
 
 def _from_begin(step: Step) -> tuple[View, ...]:
