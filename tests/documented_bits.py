@@ -19,6 +19,7 @@ from openspyre.compiler.emit import Emitted, emit, emit_documented
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.formats import require_supported
+from openspyre.spec.packing import elements_of
 from openspyre.tools.run_documented import execute, prepare
 
 # What computes nothing that could be rounded otherwise.
@@ -158,6 +159,8 @@ def _number(dtype: str, words: int) -> float | int:
 
 
 def _values(argument: Argument, seed: int, words: int) -> np.ndarray:
+    if argument.values is not None:
+        return elements_of(argument.values, argument.size, argument.stride, argument.dtype)
     if argument.role in ("number", "constant"):
         number = _number(argument.dtype, words) if argument.value is None else argument.value
         return _host(np.asarray(number), argument.dtype)

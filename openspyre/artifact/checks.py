@@ -220,7 +220,7 @@ def _check_execution(
         _check_place(description, place, tensor, buffers[place.buffer], f"{field}.Tensor{index}", problems)
     outputs = execution.places[len(description.tensors) - len(description.outputs) :]
     for place in outputs:
-        if buffers[place.buffer].role is Role.INPUT:
+        if buffers[place.buffer].role in (Role.INPUT, Role.CONSTANT):
             problems.say(f"{field}.openspyre_buffers", f"input {place.buffer} is written", "an output, update or temp")
 
 

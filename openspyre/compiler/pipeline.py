@@ -13,6 +13,7 @@ from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.expand_composites import ExpandComposites
+from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
@@ -30,6 +31,7 @@ class Pass(Protocol):
 def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
     return (
         ExpandComposites(),
+        FoldConstants(),
         EliminateCopies(),
         DropDead(),
         ChooseLayouts(),

@@ -48,7 +48,8 @@ class _Emitter:
     def __init__(self, program: ir.Program, staging: frozenset[str]) -> None:
         self.program, self.staging = program, staging
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
-        self.arguments = [_argument(buffer) for buffer in program.buffers if buffer.role is not ir.Role.TEMP]
+        outside = [buffer for buffer in program.buffers if buffer.role is not ir.Role.TEMP]
+        self.arguments = [_argument(b) for b in sorted(outside, key=lambda b: b.role is ir.Role.CONSTANT)]
         self.first = 1 if program.pool_bytes else 0
         self.numbers: dict[tuple[str | float, DataFormats], int] = {}
         self.symbols = 0
@@ -119,6 +120,7 @@ def _argument(buffer: ir.Buffer) -> Argument:
         buffer.size,
         buffer.layout,
         stride=buffer.stride,
+        values=buffer.values,
     )
 
 
