@@ -14,7 +14,7 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Provenance, SourcePlace, SuperDsc
 from openspyre.compiler import ir
 from openspyre.compiler.emit.extension import extension_op
-from openspyre.compiler.emit.indices import with_dense_indices
+from openspyre.compiler.emit.indices import dense_twins, with_dense_constants, with_dense_indices
 from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import superdsc_of
 from openspyre.compiler.emit.staging import staged
@@ -38,9 +38,15 @@ class Emitted:
 
 def emit_documented(program: ir.Program) -> Emitted:
     """The bundle of a program whose layouts, splits and places are chosen."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
+    twins = dense_twins(program)
+    buffers = {buffer.name: buffer for buffer in (*program.buffers, *twins.values())}
     anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0))
-    prepared = staged(with_dense_indices(program, lambda op: not isinstance(anywhere.operations(op), str)))
+
+    def takes(op: ir.Op) -> bool:
+        return not isinstance(anywhere.operations(op), str)
+
+    program = with_dense_constants(program, twins, takes)
+    prepared = staged(with_dense_indices(program, takes))
     return _Emitter(prepared, frozenset(b.name for b in prepared.buffers[len(program.buffers) :])).emitted()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from openspyre.compiler import ir
+from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.ops import TABLE, Kind
 
 
@@ -16,8 +17,8 @@ def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> i
     made: dict[str, ir.Op] = {}  # by temp, the relayout that filled it from a source that still is as it was
     ops = []
     for op in program.ops:
-        index = op.inputs[1] if TABLE[op.row].kind is Kind.INDEXED and len(op.inputs) > 1 else None
-        relayout = made.get(index.buffer) if isinstance(index, ir.Access) else None
+        index = _index(op)
+        relayout = made.get(index.buffer) if index is not None else None
         dense = _expanded(op, relayout) if relayout is not None else None
         if dense is not None and takes(replaced := replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))):
             op = replaced
@@ -34,6 +35,41 @@ def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> i
     first = Counter(access.buffer for op in program.ops for access in op.inputs if isinstance(access, ir.Access))
     idle = {name for name in temps if first[name] and not read[name]}
     return replace(program, ops=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
+
+
+def dense_twins(program: ir.Program) -> dict[str, ir.Buffer]:
+    """By constant that is an index, the same one side by side in its sticks: whoever loads a constant tiles it, in whatever layout."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    read = {index.buffer for op in program.ops if (index := _index(op)) is not None}
+    return {
+        name: replace(buffers[name], name=f"{name}.dense", layout=default_layout(buffers[name]))
+        for name in sorted(read)
+        if buffers[name].values is not None and buffers[name].layout != default_layout(buffers[name])
+    }
+
+
+def with_dense_constants(
+    program: ir.Program, twins: Mapping[str, ir.Buffer], takes: Callable[[ir.Op], bool]
+) -> ir.Program:
+    """Gathers and scatters that the hardware takes so read the twins of their indices."""
+    if not twins:
+        return program
+    ops = []
+    for op in program.ops:
+        index = _index(op)
+        if index is not None and index.buffer in twins:
+            dense = replace(op, inputs=(op.inputs[0], index.on(twins[index.buffer].name), *op.inputs[2:]))
+            op = dense if takes(dense) else op
+        ops.append(op)
+    read = {access.buffer for op in ops for access in op.accesses}
+    buffers = (*program.buffers, *twins.values())
+    kept = tuple(buffer for buffer in buffers if buffer.values is None or buffer.name in read)
+    return replace(program, buffers=kept, ops=tuple(ops))
+
+
+def _index(op: ir.Op) -> ir.Access | None:
+    index = op.inputs[1] if TABLE[op.row].kind is Kind.INDEXED and len(op.inputs) > 1 else None
+    return index if isinstance(index, ir.Access) else None
 
 
 def _expanded(op: ir.Op, relayout: ir.Op) -> ir.Access | None:
