@@ -43,8 +43,9 @@ openspyre::Address ConstantTensor::tiled_on(c10::DeviceIndex device) const {
   const auto free = [&card](openspyre::Block* block) { card.free(block); };
   std::unique_ptr<openspyre::Block, decltype(free)> block(
       card.allocate(static_cast<size_t>(shape_->device_bytes()), stream.id()), free);
-  const openspyre::LentWork lent([shape = shape_.get(), to = card.translate(block->address),
-                                  from = values_.data()] { write_image(*shape, to, from); });
+  const openspyre::LentWork lent([shape = shape_.get(), to = card.translate(block->address), from = values_.data()] {
+    write_image(*shape, to, from);
+  });
   lent.wait(stream, stream.submit("tile a constant", lent.task()));
   blocks_[device].store(block.get(), std::memory_order_release);
   return block.release()->address;

@@ -16,6 +16,7 @@ from openspyre.spec.formats import DTYPES, DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 
 FILE = "launch_spec.json"
+HostBytes = bytes  # `bytes` is a field's name below
 FORMAT_VERSION = 1
 ROLES = ["input", "output", "update", "pool", "number", "constant"]
 
@@ -37,7 +38,7 @@ class Argument:
     file: str | None = None
     value: float | None = None
     stride: tuple[int, ...] | None = None
-    values: bytes | None = None
+    values: HostBytes | None = None
 
 
 def read_launch_spec(directory: Path) -> tuple[Argument, ...] | None:

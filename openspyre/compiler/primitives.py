@@ -48,7 +48,9 @@ def _cut_divide(a: Lanes, b: Lanes) -> Lanes:
 
 def _shifted_left(a: Lanes, b: Lanes) -> Lanes:
     by = b.view(np.uint32)
-    return np.asarray(np.where(by > 31, np.uint32(0), a.view(np.uint32) << (by & np.uint32(31))).astype(np.uint32)).view(_I)
+    return np.asarray(
+        np.where(by > 31, np.uint32(0), a.view(np.uint32) << (by & np.uint32(31))).astype(np.uint32)
+    ).view(_I)
 
 
 def _shifted_right(a: Lanes, b: Lanes) -> Lanes:

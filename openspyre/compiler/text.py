@@ -37,7 +37,9 @@ def _list(numbers: tuple[int, ...] | list[int]) -> str:
 
 
 def _scalar_text(scalar: Scalar) -> str:
-    return f"number {_quote(scalar.name)} {scalar.dtype}" + ("" if scalar.word is None else f" word {scalar.word:#010x}")
+    return f"number {_quote(scalar.name)} {scalar.dtype}" + (
+        "" if scalar.word is None else f" word {scalar.word:#010x}"
+    )
 
 
 def _buffer_line(buffer: Buffer) -> str:

@@ -139,9 +139,7 @@ class Call:
     def finish(self, builder: ProgramBuilder) -> CallPlan:
         """The plan of a program that has been built: compiled and loaded."""
         name = builder.ops[-1].row
-        loaded = load(
-            Program(name, tuple(builder.buffers), tuple(builder.ops), tuple(builder.scalar_operands))
-        )
+        loaded = load(Program(name, tuple(builder.buffers), tuple(builder.ops), tuple(builder.scalar_operands)))
         return CallPlan(
             loaded.number,
             tuple(builder.symbols),

@@ -61,4 +61,6 @@ def _buffer(buffer: ir.Buffer) -> Buffer:
         missing = "layout" if buffer.layout is None else "place in the pool"
         raise InternalError(f"buffer {buffer.name!r} reached the emitter without a {missing}")
     role = Role(buffer.role.value)
-    return Buffer(buffer.name, buffer.dtype, buffer.size, buffer.stride, role, buffer.layout, buffer.place, buffer.values)
+    return Buffer(
+        buffer.name, buffer.dtype, buffer.size, buffer.stride, role, buffer.layout, buffer.place, buffer.values
+    )

@@ -14,7 +14,7 @@ from openspyre.compiler.verify import Verifier
 from openspyre.spec.packing import elements_of
 
 N = 8
-I = (Dim("i", N),)
+ALONG = (Dim("i", N),)
 START, STEP = Scalar("start", "int32", 3), Scalar("step", "int32", 0xFFFFFFFE)  # 3, 1, -1, ...
 RANGE = 3 - 2 * np.arange(N)
 
@@ -28,11 +28,11 @@ def at(name: str, dtype: str = "int64", offset: int = 0) -> Access:
 
 
 def arange(target: str, dtype: str = "int64", start: Scalar = START) -> Op:
-    return Op(f"range_{target}", "arange", I, (Iota(0, (1,)), start, STEP), (at(target, dtype),))
+    return Op(f"range_{target}", "arange", ALONG, (Iota(0, (1,)), start, STEP), (at(target, dtype),))
 
 
 def op(row: str, target: Access, *inputs: Access | Constant | Iota) -> Op:
-    return Op(f"{row}_{target.buffer}", row, I, inputs, (target,))
+    return Op(f"{row}_{target.buffer}", row, ALONG, inputs, (target,))
 
 
 def folded(*ops: Op, buffers: tuple[Buffer, ...], scalars: tuple[Scalar, ...] = (START, STEP)) -> Program:
@@ -49,6 +49,11 @@ def constants(program: Program) -> dict[str, np.ndarray]:
     return {b.name: elements_of(b.values, b.size, b.stride, b.dtype) for b in program.buffers if b.values is not None}
 
 
+def only_constant(program: Program) -> np.ndarray:
+    (values,) = constants(program).values()
+    return values
+
+
 def rows(program: Program) -> list[str]:
     return [op.row for op in program.ops]
 
@@ -56,7 +61,7 @@ def rows(program: Program) -> list[str]:
 OUT, X = flat("out", "float32", Role.OUTPUT), flat("x", "float32", Role.INPUT)
 
 
-def test_a_range_and_what_is_made_of_it_become_one_constant():
+def test_a_range_and_what_is_made_of_it_become_one_constant() -> None:
     chain = [
         arange("t"),
         op("mul", at("u"), at("t"), at("t")),
@@ -69,13 +74,13 @@ def test_a_range_and_what_is_made_of_it_become_one_constant():
     np.testing.assert_array_equal(values, (RANGE * RANGE).astype(np.float32))
 
 
-def test_a_known_result_is_copied_to_where_the_caller_wants_it():
+def test_a_known_result_is_copied_to_where_the_caller_wants_it() -> None:
     result = folded(arange("t"), op("abs", at("out"), at("t")), buffers=(flat("out", role=Role.OUTPUT), flat("t")))
     assert rows(result) == ["relayout"]
-    np.testing.assert_array_equal(*constants(result).values(), np.abs(RANGE))
+    np.testing.assert_array_equal(only_constant(result), np.abs(RANGE))
 
 
-def test_equal_constants_are_one():
+def test_equal_constants_are_one() -> None:
     more = [
         op("add", at("out", "float32"), at("x", "float32"), at("t", "float32")),
         op("mul", at("out", "float32"), at("x", "float32"), at("u", "float32")),
@@ -90,21 +95,21 @@ def test_equal_constants_are_one():
     assert len(constants(result)) == 1
 
 
-def test_a_number_of_the_launch_is_waited_for():
+def test_a_number_of_the_launch_is_waited_for() -> None:
     later = Scalar("start", "int32")
     ops = [arange("t", start=later), op("abs", at("out"), at("t"))]
     result = folded(*ops, buffers=(flat("out", role=Role.OUTPUT), flat("t")), scalars=(later, STEP))
     assert rows(result) == ["arange", "abs"]
 
 
-def test_a_plain_fill_stays():
-    fill = Op("f", "fill", I, (Scalar("v", "float32", 0x3F800000),), (at("t", "float32"),))
+def test_a_plain_fill_stays() -> None:
+    fill = Op("f", "fill", ALONG, (Scalar("v", "float32", 0x3F800000),), (at("t", "float32"),))
     add = op("add", at("out", "float32"), at("x", "float32"), at("t", "float32"))
     scalars = (Scalar("v", "float32", 0x3F800000),)
     assert rows(folded(fill, add, buffers=(OUT, X, flat("t", "float32")), scalars=scalars)) == ["fill", "add"]
 
 
-def test_what_is_changed_between_two_reads_is_read_as_it_was_each_time():
+def test_what_is_changed_between_two_reads_is_read_as_it_was_each_time() -> None:
     ops = [
         arange("t", "float32"),
         op("add", at("out", "float32"), at("x", "float32"), at("t", "float32")),
@@ -113,10 +118,10 @@ def test_what_is_changed_between_two_reads_is_read_as_it_was_each_time():
     ]
     result = folded(*ops, buffers=(OUT, X, flat("t", "float32")))
     assert rows(result) == ["relayout", "add", "neg", "mul"]
-    np.testing.assert_array_equal(*constants(result).values(), RANGE.astype(np.float32))
+    np.testing.assert_array_equal(only_constant(result), RANGE.astype(np.float32))
 
 
-def test_what_an_unknown_op_has_written_is_not_known():
+def test_what_an_unknown_op_has_written_is_not_known() -> None:
     ops = [
         arange("t", "float32"),
         op("add", at("t", "float32"), at("x", "float32"), at("t", "float32")),
@@ -126,7 +131,7 @@ def test_what_an_unknown_op_has_written_is_not_known():
     assert rows(result) == ["relayout", "add", "abs"]
 
 
-def test_parts_make_a_whole():
+def test_parts_make_a_whole() -> None:
     half = (Dim("i", N // 2),)
     whole = flat("t")
     parts = [
@@ -136,7 +141,7 @@ def test_parts_make_a_whole():
     add = op("add", at("out", "float32"), at("x", "float32"), at("c", "float32"))
     result = folded(*parts, cast, add, buffers=(OUT, X, whole, flat("c", "float32")))
     assert rows(result) == ["add"]
-    np.testing.assert_array_equal(*constants(result).values(), np.tile(RANGE[: N // 2], 2).astype(np.float32))
+    np.testing.assert_array_equal(only_constant(result), np.tile(RANGE[: N // 2], 2).astype(np.float32))
     assert rows(folded(parts[0], cast, add, buffers=(OUT, X, replace(whole, unset=True), flat("c", "float32")))) == [
         "relayout",
         "cast",
@@ -144,7 +149,7 @@ def test_parts_make_a_whole():
     ]
 
 
-def test_a_large_one_is_computed_by_the_card():
+def test_a_large_one_is_computed_by_the_card() -> None:
     ops = (arange("t", "float32"), op("add", at("out", "float32"), at("x", "float32"), at("t", "float32")))
     program = Program("p", (OUT, X, flat("t", "float32")), ops, (START, STEP))
     assert FoldConstants(most_bytes=4 * N - 1).run(program) == program
@@ -152,19 +157,19 @@ def test_a_large_one_is_computed_by_the_card():
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_what_the_host_cannot_hold_stays_with_the_card(dtype):
+def test_what_the_host_cannot_hold_stays_with_the_card(dtype: str) -> None:
     """513 is a number of SEN169, but none of bfloat16's; 1025 is none of SEN169's."""
     start = Scalar("start", "float32", int(np.float32(513).view(np.uint32)))
     step = Scalar("step", "float32", int(np.float32(1).view(np.uint32)))
     x, out = flat("x", dtype, Role.INPUT), flat("out", dtype, Role.OUTPUT)
-    made = Op("t", "arange", I, (Iota(0, (1,)), start, step), (at("t", dtype),))
+    made = Op("t", "arange", ALONG, (Iota(0, (1,)), start, step), (at("t", dtype),))
     add = op("add", at("out", dtype), at("x", dtype), at("t", dtype))
     result = folded(made, add, buffers=(out, x, flat("t", dtype)), scalars=(start, step))
     assert rows(result) == (["arange", "add"] if dtype == "bfloat16" else ["add"])
 
 
-def test_a_function_that_only_the_card_computes_stays():
+def test_a_function_that_only_the_card_computes_stays() -> None:
     ops = [arange("t", "float32"), op("sin", at("out", "float32"), at("t", "float32"))]
     result = folded(*ops, buffers=(OUT, flat("t", "float32")))
     assert rows(result) == ["sin"]
-    np.testing.assert_array_equal(*constants(result).values(), RANGE.astype(np.float32))
+    np.testing.assert_array_equal(only_constant(result), RANGE.astype(np.float32))
