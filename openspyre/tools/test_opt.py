@@ -133,7 +133,7 @@ def test_a_file_is_written_and_the_standard_input_read(
     ("arguments", "message"),
     [
         ([], "FILE is missing; --list shows the passes"),
-        (["f", "--pass", "Inline"], "no pass 'Inline'; known are ExpandComposites, EliminateCopies"),
+        (["f", "--pass", "Inline"], "no pass 'Inline'; known are ExpandComposites, FoldConstants"),
         (["f", "--pass", "DropDead:cores=1"], "DropDead takes no options"),
         (["f", "--pass", "DivideWork:lanes=1"], "DivideWork takes cores=..., split_reductions=..."),
         (["f", "--pass", "DivideWork:cores=few"], "cores is int, which 'few' is not"),
