@@ -8,7 +8,7 @@ CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card check fix bench asan asan-card fuzz opinfo build clean
+.PHONY: help demo test test-python test-card quick golden check fix bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,14 @@ test: test-card test-python  ## all tests: the C++ card's own, then the Python s
 
 test-python: build
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+quick: build  ## what a change breaks first, within a minute: lint, architecture, and all that needs no torch
+	$(BIN)/ruff check .
+	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal openspyre tests/test_architecture.py
+
+golden: build  ## accept what the passes make of openspyre/compiler/golden now, and show what changed
+	OPENSPYRE_GOLDEN=accept $(BIN)/python -m pytest -q openspyre/compiler/test_golden.py
+	git --no-pager diff --stat -p -- openspyre/compiler/golden
 
 CARD_TESTS = cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
              -DOPENSPYRE_PYTHON=OFF -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_TESTS=ON

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DTYPES, TENSOR_DTYPES
-from openspyre.spec.ops import TABLE, Kind, OpClass, Row
+from openspyre.spec.ops import TABLE, Kind, Row
 from openspyre.tools.switches import markdown
 
 DOCS = Path(__file__).parent
@@ -88,7 +88,7 @@ def _builtin(error: type[SpyreError]) -> str:
 
 
 def operations() -> str:
-    """A table per kind of row; the hardware's own first."""
+    """A table per kind of row; what the documents know first."""
     parts = []
     for kind in Kind:
         rows = [row for row in TABLE.values() if row.kind is kind]
@@ -99,17 +99,17 @@ def operations() -> str:
 
 def _operations_of(rows: list[Row]) -> str:
     return table(
-        ("op", "computes", "artifact", "class", "dtypes", "aten"),
+        ("op", "computes", "artifact", "origin", "dtypes", "aten"),
         (
             (
                 f"`{row.name}`",
                 row.summary,
                 f"`{row.artifact}`",
-                row.op_class.value,
+                "documented" if row.documented else "extension",
                 " and ".join(kind for kind, taken in (("floats", row.floats), ("integers", row.integers)) if taken),
                 ", ".join(f"`{name}`" for name in row.aten) or "inside programs",
             )
-            for row in sorted(rows, key=lambda row: (list(OpClass).index(row.op_class), row.name))
+            for row in sorted(rows, key=lambda row: (not row.documented, row.name))
         ),
     )
 
@@ -120,9 +120,9 @@ def summary() -> str:
         (kind.value, [row for row in rows if row.kind is kind]) for kind in Kind if any(r.kind is kind for r in rows)
     ]
     return table(
-        ("kind", "ops", *(each.value for each in OpClass)),
+        ("kind", "ops", "documented", "extensions"),
         (
-            (name, str(len(of_kind)), *(str(sum(row.op_class is each for row in of_kind)) for each in OpClass))
+            (name, str(len(of_kind)), str(known := sum(row.documented for row in of_kind)), str(len(of_kind) - known))
             for name, of_kind in (*counted, ("all", rows))
         ),
     )
@@ -186,15 +186,16 @@ def _listed_fallbacks(module: ast.Module) -> Iterable[tuple[str, str]]:
 
 
 def passes() -> str:
-    from openspyre.compiler import pipeline
-    from openspyre.tools.opt_passes import as_record
+    from openspyre.spec.machine import SPYRE
+    from openspyre.tools.opt_passes import as_record, rooms_of
 
-    records = [as_record(step, "compiler") for step in pipeline.passes()]
+    records = [as_record(step, room) for room, steps in rooms_of(SPYRE).items() for step in steps]
     return table(
-        ("pass", "what it does", "options"),
+        ("pass", "room", "what it does", "options"),
         (
             (
                 f"`{record['pass']}`",
+                record["room"],
                 record["purpose"],
                 ", ".join(f"`{name}={value}`" for name, value in record["options"].items()),
             )

@@ -1,4 +1,4 @@
-"""Mutants of bundles in the documented form: those of other front ends where their vectors are, and the example's.
+"""Mutants of bundles in the documented form: our own compiler's, the example's, and those of other front ends where their vectors are.
 
 Fields of the model are changed and written as files, or the files themselves are; the tools must then refuse or run them.
 """
@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from fuzz.documented_samples import ours
 from fuzz.model_mutants import mutant
 from fuzz.text_mutants import MUTATIONS
 from openspyre.artifact.directory import EXECUTION_LIST
@@ -28,7 +29,7 @@ MOST_BYTES = 64 << 20
 @cache
 def samples() -> tuple[tuple[str, DocumentedBundle, dict[str, str]], ...]:
     """Bundles of at most ten ops, with their files."""
-    found = []
+    found = [(bundle.name, bundle, documented_texts(bundle)) for bundle in ours()]
     for directory in (ROOT / "examples" / "kernel_directory", *sorted(VECTORS.glob("*/*/launch_0/bundle"))):
         bundle = read_documented(directory)
         if len(list(bundle.function.executions())) <= 10:

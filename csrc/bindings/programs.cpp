@@ -90,7 +90,7 @@ Combine combine_of(const py::handle& value) {
 
 Operand operand_of(const py::handle& model) {
   Operand operand;
-  operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar"});
+  operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar", "strided"});
   operand.space = by_name<Space>(model.attr("space"), {"memory", "scratchpad"});
   operand.owner = field<int32_t>(model, "owner");
   operand.symbol = field<int32_t>(model, "symbol");
@@ -161,6 +161,8 @@ Step step_of(const py::handle& model) {
     step.k_lanes = field<int32_t>(contraction, "k_lanes");
     step.b_row_stride = field<int64_t>(contraction, "b_row_stride");
     step.b_along_k = field<bool>(contraction, "b_along_k");
+    step.a_code = code_of(contraction.attr("a_code"));
+    step.b_code = code_of(contraction.attr("b_code"));
   }
   for (const py::handle view : model.attr("views")) step.views.push_back(view_of(view));
   step.index_stride = field<int64_t>(model, "index_stride");

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "contract_kernels.h"
+#include "vector_code.h"
 #include "workers.h"
 
 namespace openspyre {
@@ -46,6 +48,36 @@ class Scratch {
 
 thread_local Scratch scratch;
 
+// What elements of A and B go through; empty codes leave them as they are.
+struct OperandCodes {
+  std::optional<CompiledCode> a, b;
+
+  OperandCodes(const Plan& plan, Isa isa) {
+    const CodeInput element{RegisterType::Float, false};
+    if (plan.a_code) a = compile(*plan.a_code, {&element, 1}, vector_kernels(isa));
+    if (plan.b_code) b = compile(*plan.b_code, {&element, 1}, vector_kernels(isa));
+  }
+};
+
+void apply(const CompiledCode& code, float* values, int64_t count) {
+  const Slots& slots = RegisterFile::mine().slots();
+  set_constants(code, slots);
+  int64_t first = 0;
+  // A single operation reads a vector before it writes it: it may work in place.
+  for (Slots here = slots; code.operations.size() == 1 && first + kLaneUnit <= count;) {
+    const int64_t lanes = std::min((count - first) / kLaneUnit * kLaneUnit, kChunkLanes);
+    here[code.inputs[0]] = here[code.results[0]] = reinterpret_cast<Lane*>(values + first);
+    execute(code, here, lanes);
+    first += lanes;
+  }
+  for (int64_t done = first, lanes; done < count; done += lanes) {
+    lanes = std::min(count - done, kChunkLanes);
+    std::memcpy(slots[code.inputs[0]], values + done, static_cast<size_t>(lanes) * sizeof(float));
+    execute(code, slots, round_up(lanes, kLaneUnit));
+    std::memcpy(values + done, slots[code.results[0]], static_cast<size_t>(lanes) * sizeof(float));
+  }
+}
+
 struct Bases {
   const std::byte *a, *b;
   std::byte* c;
@@ -54,9 +86,10 @@ struct Bases {
 // One block of C, [row, row + rows) x [column, column + columns), over all of k.
 class Task {
  public:
-  Task(const Plan& plan, const Kernels& kernels, const Blocking& blocking, Bases bases)
+  Task(const Plan& plan, const Kernels& kernels, const OperandCodes& codes, const Blocking& blocking, Bases bases)
       : plan_(plan),
         kernels_(kernels),
+        codes_(codes),
         operand_(plan.operands == DataFormat::SEN169_FP16 ? kernels.sen169 : kernels.fp32),
         blocking_(blocking),
         bases_(bases),
@@ -195,12 +228,14 @@ class Task {
         operand_.widen(from + offset[i] * item_, a_ + i * a_pitch() + done, length);
       }
     }
+    if (codes_.a && rows > 0) apply(*codes_.a, a_, (rows - 1) * a_pitch() + depth);  // what lies between rows as well
   }
 
   void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
     for (int64_t done = 0; done < columns; done += stick_)
       operand_.fill_panels(b_rows(k, depth, column + done, done > 0), std::min(stick_, columns - done),
                            b_ + done * depth);
+    if (codes_.b) apply(*codes_.b, b_, round_up(columns, kernels_.panel_columns) * depth);
   }
 
   void multiply(int64_t depth, int64_t column, int64_t columns, int64_t row, int64_t rows, bool first,
@@ -231,6 +266,7 @@ class Task {
 
   const Plan& plan_;
   const Kernels& kernels_;
+  const OperandCodes& codes_;
   const OperandKernels& operand_;
   const Blocking& blocking_;
   const Bases bases_;
@@ -255,7 +291,7 @@ const Kernels& kernels(Isa isa) {
 Blocking choose_blocking(const Plan& plan, int threads) {
   constexpr int64_t kStreamRows = 512, kShallowRows = 64, kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
   Blocking blocking;
-  blocking.stream = plan.m <= kStreamRows;
+  blocking.stream = plan.m <= kStreamRows && !plan.b_code;
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
   blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
   blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
@@ -276,6 +312,7 @@ void run(const Plan& plan, const void* a, const void* b, void* c, Isa isa) {
 
 void run(const Plan& plan, const void* a, const void* b, void* c, Isa isa, const Blocking& blocking) {
   const Kernels& chosen = kernels(isa);
+  const OperandCodes codes(plan, isa);
   const int64_t item = device_itemsize(plan.operands), c_item = device_itemsize(plan.result);
   const int64_t row_tasks = divide_up(plan.m, blocking.task_rows),
                 column_tasks = divide_up(plan.n, blocking.task_columns);
@@ -288,7 +325,7 @@ void run(const Plan& plan, const void* a, const void* b, void* c, Isa isa, const
                          static_cast<std::byte*>(c) + batch.c * c_item};
     const int64_t row = i % row_tasks * blocking.task_rows,
                   column = i / row_tasks % column_tasks * blocking.task_columns;
-    Task(plan, chosen, blocking, bases)
+    Task(plan, chosen, codes, blocking, bases)
         .run(row, std::min(blocking.task_rows, plan.m - row), column, std::min(blocking.task_columns, plan.n - column));
   });
 }

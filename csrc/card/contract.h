@@ -28,6 +28,8 @@ struct Plan {
   std::vector<int64_t> b_block;       // row r of B is at b_block[r / b_block_rows]
   int64_t b_block_rows = 1;           //   + r % b_block_rows * b_row_stride
   int64_t b_row_stride = 0;
+  const VectorCode *a_code = nullptr,
+                   *b_code = nullptr;  // of the step: elements go through it before they are multiplied
   std::vector<int64_t> slices;  // first k of each core slice, ascending, then k: their sums are added in this order
 };
 

@@ -135,6 +135,8 @@ Plan plan(const Step& step, const CoreBox& box) {
   plan.a_stick = stick_offsets(a, axes.k, 0, step.k_lanes, plan.k);
   plan.c_stick = stick_offsets(c, axes.n, first_block, step.lane.lanes, plan.n);
   plan.b_along_k = step.b_along_k;
+  if (!step.a_code.results.empty()) plan.a_code = &step.a_code;
+  if (!step.b_code.results.empty()) plan.b_code = &step.b_code;
   if (step.b_along_k) {
     plan.b_stick = stick_offsets(b, axes.k, 0, step.k_lanes, plan.k);
     plan_b_rows(plan, step, axes.n, first_block, step.lane.lanes, plan.n);

@@ -74,7 +74,10 @@ Span<Number> span_of(const Step& step, const Operand& operand, const CoreBox& bo
   const bool is_a = contract && !step.inputs.empty() && &operand == &step.inputs[0];
   const bool is_b = contract && step.inputs.size() > 1 && &operand == &step.inputs[1];
   const bool along_k = is_a || (is_b && step.b_along_k);
-  widen_lanes(span, operand, along_k ? step.k_lanes : step.lane.lanes);
+  if (operand.kind == OperandKind::Strided)
+    span.widen(strided_lanes(step), operand.tile_stride);
+  else
+    widen_lanes(span, operand, along_k ? step.k_lanes : step.lane.lanes);
   if (is_b) span.widen(step.b_along_k ? step.lane.lanes : step.k_lanes, step.b_row_stride);
   if (is_table(step, operand)) widen_table(span, step, operand);
   return span;

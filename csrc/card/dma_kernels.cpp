@@ -8,6 +8,7 @@
 #include "dma_loops.h"
 #include "dma_rows.h"
 #include "dma_sticks.h"
+#include "transpose.h"
 
 namespace openspyre::dma {
 namespace {
@@ -32,12 +33,12 @@ bool move_square(const Transfer& t, const Axis& lane, const Axis& unit, int64_t 
   const StickGrid grid{t.device + device * item, unit.device * item, 0, by_unit.data(), kSquare * item, 0};
   if (t.inbound) {
     if (!convert_lanes()) return false;
-    transpose_square(by_lane.data(), by_unit.data(), lanes, units, kSquare, t.device_itemsize);
+    transpose({by_lane.data(), kSquare * item, by_unit.data(), kSquare * item, lanes, units}, t.device_itemsize);
     store_sticks(grid, units, 1, lanes * item, t.streaming);
     return true;
   }
   load_sticks(grid, units, 1, lanes * item);
-  transpose_square(by_unit.data(), by_lane.data(), units, lanes, kSquare, t.device_itemsize);
+  transpose({by_unit.data(), kSquare * item, by_lane.data(), kSquare * item, units, lanes}, t.device_itemsize);
   return convert_lanes();
 }
 

@@ -19,22 +19,6 @@ void copy_stick(const std::byte* source, std::byte* target, int64_t bytes) {
   }
 }
 
-using Lanes [[gnu::vector_size(16)]] = uint16_t;
-
-// Three rounds of interleaving the first half of the rows with the second.
-void transpose_8x8(const uint16_t* from, uint16_t* to, int64_t pitch) {
-  Lanes rows[8], mixed[8];
-  for (int i = 0; i < 8; ++i) std::memcpy(&rows[i], from + i * pitch, sizeof(Lanes));
-  for (int round = 0; round < 3; ++round) {
-    for (int i = 0; i < 4; ++i) {
-      mixed[2 * i] = __builtin_shuffle(rows[i], rows[i + 4], Lanes{0, 8, 1, 9, 2, 10, 3, 11});
-      mixed[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + 4], Lanes{4, 12, 5, 13, 6, 14, 7, 15});
-    }
-    for (int i = 0; i < 8; ++i) rows[i] = mixed[i];
-  }
-  for (int i = 0; i < 8; ++i) std::memcpy(to + i * pitch, &rows[i], sizeof(Lanes));
-}
-
 // Calls body(itemsize as a type of that size).
 template <typename Body>
 void with_item(int itemsize, Body&& body) {
@@ -96,24 +80,6 @@ void load_sticks(const StickGrid& grid, int64_t tiles, int64_t rows, int64_t byt
       copy_stick(source, grid.scratch + i * grid.scratch_tile + r * grid.scratch_row, bytes);
     }
   }
-}
-
-void transpose_square(const std::byte* source, std::byte* target, int64_t rows, int64_t columns, int64_t pitch,
-                      int itemsize) {
-  with_item(itemsize, [&](auto item) {
-    using Item = decltype(item);
-    const auto* from = reinterpret_cast<const Item*>(source);
-    auto* to = reinterpret_cast<Item*>(target);
-    const int64_t whole_rows = sizeof(Item) == 2 ? rows / 8 * 8 : 0, whole_columns = columns / 8 * 8;
-    if constexpr (sizeof(Item) == 2) {
-      for (int64_t r = 0; r < whole_rows; r += 8) {
-        for (int64_t c = 0; c < whole_columns; c += 8) transpose_8x8(from + r * pitch + c, to + c * pitch + r, pitch);
-      }
-    }
-    for (int64_t c = 0; c < columns; ++c) {
-      for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r) to[c * pitch + r] = from[r * pitch + c];
-    }
-  });
 }
 
 void gather(const std::byte* base, std::span<const int64_t> offsets, std::byte* target, int itemsize) {

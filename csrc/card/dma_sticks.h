@@ -1,4 +1,4 @@
-// The innermost moves of the DMA: whole sticks to and from scratch memory, square transposition, gather and scatter.
+// The innermost moves of the DMA: whole sticks to and from scratch memory, gather and scatter.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,6 @@ void load_sticks(const StickGrid& grid, int64_t tiles, int64_t rows, int64_t byt
 
 // Writes around the cache where the target's alignment allows it.
 void stream_bytes(const std::byte* source, std::byte* target, int64_t bytes);
-
-// target[c][r] = source[r][c] for squares of the given pitch (elements).
-void transpose_square(const std::byte* source, std::byte* target, int64_t rows, int64_t columns, int64_t pitch,
-                      int itemsize);
 
 void gather(const std::byte* base, std::span<const int64_t> offsets, std::byte* target, int itemsize);
 void scatter(const std::byte* source, std::byte* base, std::span<const int64_t> offsets, int itemsize);

@@ -104,6 +104,9 @@ LANE Floats rounded_to_sen169(Floats x) {
   return (Floats)((Ints)value & (kept | INT32_MIN));
 }
 
+// The same for what only an exponential reads: 1 and 0 or infinity are what it gives of all that is flushed or beyond.
+LANE Floats rounded_for_exp(Floats x) { return or_nan_of((Floats)(((Words)x + 0x2000u) & ~0x3FFFu), x); }
+
 // The same for 0 <= x <= 1, and for NaN.
 LANE Floats fraction_to_sen169(Floats x) {
   const Ints rounded = (Ints)(((Words)x + 0x2000u) & ~0x3FFFu);

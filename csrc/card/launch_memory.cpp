@@ -7,11 +7,7 @@
 namespace openspyre {
 namespace {
 
-bool has_memory(const Operand& operand) {
-  return operand.kind == OperandKind::Vector || operand.kind == OperandKind::Splat;
-}
-
-bool in_scratchpad(const Operand& operand) { return has_memory(operand) && operand.space == Space::Scratchpad; }
+bool in_scratchpad(const Operand& operand) { return has_memory(operand.kind) && operand.space == Space::Scratchpad; }
 
 void check_reach(const Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch) {
   const auto symbol = static_cast<size_t>(operand.symbol);
@@ -27,7 +23,7 @@ void check_reach(const Card& card, const Step& step, const Operand& operand, con
 }
 
 std::byte* resolve(Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch, int core) {
-  if (!has_memory(operand)) return nullptr;
+  if (!has_memory(operand.kind)) return nullptr;
   if (operand.space == Space::Memory) check_reach(card, step, operand, launch);
   return locate(card, step, operand, launch, core);
 }
@@ -36,7 +32,7 @@ std::byte* resolve(Card& card, const Step& step, const Operand& operand, const L
 
 std::byte* locate_tensor(Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch,
                          int core) {
-  if (!has_memory(operand)) return nullptr;
+  if (!has_memory(operand.kind)) return nullptr;
   if (operand.space == Space::Scratchpad)
     return card.scratchpads().of(operand.owner >= 0 ? operand.owner : core_of(step, core));
   return card.translate(launch.addresses[static_cast<size_t>(operand.symbol)]);

@@ -23,6 +23,8 @@ class MapStep final : public PreparedStep {
     std::iota(order.begin(), order.end(), 0);
     const std::vector<StreamOffsets> strides = stream_strides(step);
     sort_by_stride(strides, step.inputs.size(), order);
+    walk_strided_along_sticks(strides, order);
+    copied_ = copied_input();
     parts_ = BoxParts(step, strides, order);
     for (Loop& loop : on_one_core_.loops) loop.split = 1;
     all_parts_ = BoxParts(on_one_core_, strides, order);
@@ -45,9 +47,48 @@ class MapStep final : public PreparedStep {
       inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
       parts.each(step, cores.first + core, first, last,
                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                   run_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
+                   if (copied_ >= 0)
+                     copy_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
+                   else
+                     run_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
                  });
     });
+  }
+
+  // Points that are neighbours in the sticks of a Strided operand come one after the other: they are turned together.
+  void walk_strided_along_sticks(const std::vector<StreamOffsets>& strides, std::vector<int>& order) const {
+    for (size_t i = 0; i < step_.inputs.size(); ++i) {
+      if (step_.inputs[i].kind != OperandKind::Strided) continue;
+      const auto inner = std::find_if(order.begin(), order.end(), [&](int k) {
+        return strides[static_cast<size_t>(k)][i] == inputs_.port(i).itemsize &&
+               step_.loops[static_cast<size_t>(k)].extent > 1;
+      });
+      if (inner == order.end()) continue;
+      std::rotate(inner, inner + 1, order.end());
+      return;
+    }
+  }
+
+  // The input whose bits the only output gets; -1: there is something to compute.
+  int copied_input() const {
+    const bool pads = step_.lane.store_padding && tail_lanes(step_) < step_.lane.lanes;
+    if (stores_.size() != 1 || !code_.operations.empty() || pads) return -1;
+    for (size_t i = 0; i < step_.inputs.size(); ++i)
+      if (code_.results[0] == code_.inputs[i] && can_copy(inputs_.port(i), stores_[0])) return static_cast<int>(i);
+    return -1;
+  }
+
+  void copy_part(const StepArguments& arguments, NestWalk walk, int64_t points, int valid) const {
+    const auto input = static_cast<size_t>(copied_);
+    const size_t output = step_.inputs.size();
+    ChunkOffsets offsets;
+    for (; points > 0; points -= kMaxChunkBlocks) {
+      const int blocks = static_cast<int>(std::min<int64_t>(kMaxChunkBlocks, points));
+      walk.next(blocks, static_cast<int>(output) + 1, offsets);
+      copy_blocks({inputs_.port(input), arguments.inputs[input], offsets.at[input].data(), stores_[0],
+                   arguments.outputs[0], offsets.at[output].data()},
+                  blocks, valid);
+    }
   }
 
   void run_part(const StepArguments& arguments, NestWalk walk, int64_t points, int valid) const {
@@ -77,6 +118,7 @@ class MapStep final : public PreparedStep {
   CompiledCode code_;
   BoxParts parts_, all_parts_;
   bool stores_at_once_ = false, joins_cores_ = false;
+  int copied_ = -1;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@ int64_t unit_of(const Operand& operand) {
   switch (operand.kind) {
     case OperandKind::Vector:
     case OperandKind::Splat:
+    case OperandKind::Strided:
       return device_itemsize(operand.element.format);
     case OperandKind::Iota:
       return 1;

@@ -81,7 +81,7 @@ std::vector<ValuePhrase> in_phrases(std::span<const ValueLink> links, const Vect
   return phrases;
 }
 
-LinkBuilder::LinkBuilder(std::vector<int> uses) : uses_(std::move(uses)), fraction_(uses_.size()) {}
+LinkBuilder::LinkBuilder(std::vector<int> uses) : uses_(std::move(uses)), fraction_(uses_.size()), low_(uses_.size()) {}
 
 LinkKind LinkBuilder::kind_of(const ValueInstruction& instruction) const {
   const LinkKind kind = *link_of(instruction.op);
@@ -110,8 +110,12 @@ void LinkBuilder::load(size_t value) {
   link(LinkKind::Load, value);
 }
 
-void LinkBuilder::add(const ValueInstruction& instruction) {
+void LinkBuilder::add(const ValueInstruction& instruction, bool low) {
   const size_t a = instruction.reads[0];
+  // A value that is rounded for an exponential alone.
+  if (instruction.op == Op::Exp && held_ == a && !held_in_lanes_ && uses_[a] == 1 &&
+      links_.back().kind == LinkKind::RoundSen169)
+    links_.back().kind = LinkKind::RoundForExp;
   std::optional<Form> form = form_with_held(instruction);
   save_unless_spared(form ? form->held_reads : 0);
   if (!form) {
@@ -122,7 +126,10 @@ void LinkBuilder::add(const ValueInstruction& instruction) {
   held_in_lanes_ = false;
   link(form->kind, form->other);
   for (int i = 0; i < arity(instruction.op); ++i) --uses_[instruction.reads[static_cast<size_t>(i)]];
-  fraction_[instruction.target] = instruction.op == Op::Sigmoid || (instruction.op == Op::RoundSen169 && fraction_[a]);
+  const bool rounds = instruction.op == Op::RoundSen169;
+  low_[instruction.target] = low || (rounds && low_[a]);
+  fraction_[instruction.target] =
+      instruction.op == Op::Sigmoid || (instruction.op == Op::Exp && low_[a]) || (rounds && fraction_[a]);
 }
 
 void LinkBuilder::fold(LinkKind kind, size_t value, size_t accumulators) {

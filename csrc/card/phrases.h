@@ -43,7 +43,8 @@ class LinkBuilder {
   // `uses` counts the readers of each value, one more for a result.
   explicit LinkBuilder(std::vector<int> uses);
 
-  void add(const ValueInstruction& instruction);  // has_link(its opcode)
+  // has_link(its opcode); `low`: the result is never above 0, whatever the data, or NaN.
+  void add(const ValueInstruction& instruction, bool low = false);
   void fold(LinkKind kind, size_t value, size_t accumulators);
   void read(size_t value) { --uses_[value]; }  // by somebody else, who finds it in its lanes
   std::vector<ValueLink> finish();             // what there is; the value in registers is saved if it is wanted
@@ -62,6 +63,7 @@ class LinkBuilder {
 
   std::vector<int> uses_;
   std::vector<bool> fraction_;  // values that are from 0 to 1, or NaN, whatever the data
+  std::vector<bool> low_;       // values that are not above 0
   std::vector<ValueLink> links_;
   std::optional<size_t> held_;
   bool held_in_lanes_ = false;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "nest.h"
+#include "transpose.h"
 
 namespace openspyre {
 namespace {
@@ -35,10 +36,16 @@ std::optional<HotFormat> hot_format(DeviceElement element) {
       return element.dtype == DType::Int16 ? std::optional(HotFormat::Int16) : std::nullopt;
     case DataFormat::SENINT8:
       return element.dtype == DType::Int8 ? std::optional(HotFormat::Int8) : std::nullopt;
+    case DataFormat::SEN143_FP8:
+      return element.dtype == DType::Float8E4M3FN ? std::optional(HotFormat::Fp8E4M3) : std::nullopt;
+    case DataFormat::SEN152_FP8:
+      return element.dtype == DType::Float8E5M2FNUZ ? std::optional(HotFormat::Fp8E5M2) : std::nullopt;
     default:
       return std::nullopt;
   }
 }
+
+bool is_only_loaded(HotFormat format) { return format == HotFormat::Fp8E4M3 || format == HotFormat::Fp8E5M2; }
 
 DeviceElement register_element(RegisterType type) { return type == RegisterType::Int ? kIntRegister : kFloatRegister; }
 
@@ -51,6 +58,9 @@ Port memory_port(const Operand& operand, int lanes) {
   port.stick_bytes = int64_t{port.stick_lanes} * port.itemsize;
   port.tile_stride = operand.tile_stride * port.itemsize;
   port.dense = port.stick_lanes == lanes || port.tile_stride == port.stick_bytes;
+  port.strided_lanes = lanes;
+  const auto hot = hot_format(operand.element);
+  port.bits = hot == HotFormat::Word || hot == HotFormat::Int16 || hot == HotFormat::Int8;
   return port;
 }
 
@@ -100,6 +110,24 @@ void load_vectors(const Port& port, const std::byte* base, const int64_t* offset
   }
 }
 
+// Blocks whose lanes are neighbours: their elements lie side by side in every stick.
+int neighbouring_blocks(const Port& port, const int64_t* offsets, int blocks) {
+  int length = 1;
+  while (length < blocks && offsets[length] == offsets[length - 1] + port.itemsize) ++length;
+  return length;
+}
+
+void load_strided(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
+  alignas(64) std::array<std::byte, kChunkLanes * 8> codes;
+  const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;
+  for (int i = 0, run; i < blocks; i += run, target += run * port.lanes) {
+    run = neighbouring_blocks(port, offsets + i, blocks - i);
+    if (port.strided_lanes < port.lanes) std::memset(codes.data(), 0, static_cast<size_t>(run * block_bytes));
+    transpose({base + offsets[i], port.tile_stride, codes.data(), block_bytes, port.strided_lanes, run}, port.itemsize);
+    load_run(port, codes.data(), target, int64_t{run} * port.lanes);
+  }
+}
+
 void load_splats(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
   alignas(64) std::array<std::byte, kLaneUnit * 8> codes{};
   alignas(64) std::array<Lane, kLaneUnit> values;
@@ -140,7 +168,8 @@ bool can_store(const Operand& operand, RegisterType type) {
   if (operand.kind != OperandKind::Vector && operand.kind != OperandKind::Splat) return false;
   if (device_itemsize(operand.element.format) == 0) return false;
   if (operand.element.dtype != DType::Bool && type != RegisterType::Any && type != register_type(operand)) return false;
-  return hot_format(operand.element) || between(register_element(type), operand.element);
+  const auto hot = hot_format(operand.element);
+  return (hot && !is_only_loaded(*hot)) || between(register_element(type), operand.element);
 }
 
 Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels) {
@@ -163,7 +192,7 @@ Port load_port(const Operand& operand, int lanes, const VectorKernels& kernels) 
 Port store_port(const Operand& operand, RegisterType type, int lanes, const VectorKernels& kernels) {
   Port port = memory_port(operand, lanes);
   if (type == RegisterType::Any) type = register_type(operand);
-  if (auto hot = hot_format(operand.element)) {
+  if (auto hot = hot_format(operand.element); hot && !is_only_loaded(*hot)) {
     if (*hot == HotFormat::BoolSen169 && type == RegisterType::Int) hot = HotFormat::BoolSen169FromInt;
     port.store = kernels.store[static_cast<size_t>(*hot)];
     port.sen169 = *hot == HotFormat::Sen169;
@@ -184,6 +213,8 @@ void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets
   switch (port.kind) {
     case OperandKind::Vector:
       return load_vectors(port, base, offsets, blocks, target);
+    case OperandKind::Strided:
+      return load_strided(port, base, offsets, blocks, target);
     case OperandKind::Splat:
       return load_splats(port, base, offsets, blocks, target);
     case OperandKind::Iota:
@@ -218,6 +249,46 @@ void store_blocks(const Port& port, const Lane* source, std::byte* base, const i
     source += port.lanes;
     ++i;
   }
+}
+
+namespace {
+
+void copy_vectors(const CopiedBlocks& copied, int blocks, int valid) {
+  const Port &load = copied.load, &store = copied.store;
+  for (int i = 0, run; i < blocks; i += run) {
+    run = valid < load.lanes ? 1
+                             : std::min(contiguous_blocks(load, copied.source_offsets + i, blocks - i),
+                                        contiguous_blocks(store, copied.target_offsets + i, blocks - i));
+    const int64_t lanes = int64_t{run - 1} * load.lanes + valid;
+    std::memcpy(copied.target + copied.target_offsets[i], copied.source + copied.source_offsets[i],
+                static_cast<size_t>(lanes * load.itemsize));
+  }
+}
+
+// Turned from memory to memory, as far as blocks are equally far apart on both sides.
+void copy_strided(const CopiedBlocks& copied, int blocks, int valid) {
+  const int64_t *from = copied.source_offsets, *to = copied.target_offsets;
+  for (int i = 0, run; i < blocks; i += run) {
+    run = neighbouring_blocks(copied.load, from + i, blocks - i);
+    const int64_t pitch = run > 1 ? to[i + 1] - to[i] : copied.load.itemsize;
+    for (int b = 2; b < run; ++b)
+      if (to[i + b] - to[i + b - 1] != pitch) run = b;
+    transpose({copied.source + from[i], copied.load.tile_stride, copied.target + to[i], pitch, valid, run},
+              copied.load.itemsize);
+  }
+}
+
+}  // namespace
+
+bool can_copy(const Port& load, const Port& store) {
+  const bool from_sticks = load.kind == OperandKind::Vector && load.dense;
+  return load.bits && store.bits && load.itemsize == store.itemsize && store.kind == OperandKind::Vector &&
+         store.dense && (from_sticks || load.kind == OperandKind::Strided);
+}
+
+void copy_blocks(const CopiedBlocks& copied, int blocks, int valid) {
+  if (copied.load.kind == OperandKind::Strided) return copy_strided(copied, blocks, valid);
+  copy_vectors(copied, blocks, valid);
 }
 
 }  // namespace openspyre

@@ -25,6 +25,8 @@ struct Port {
   int64_t tile_stride = 0;  // bytes; values for an Iota
   bool dense = false;       // the whole block is contiguous
   bool sen169 = false;      // stored by the kernel for SEN169 numbers
+  bool bits = false;        // elements are loaded and stored as the bits they are
+  int strided_lanes = 0;    // of a Strided block: those that are there
   int64_t first = 0;        // an Iota's value where all offsets are 0
 };
 
@@ -44,5 +46,17 @@ inline void prefetch_block(const Port& port, const std::byte* block) {
 void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target);
 // Stores the first `valid` lanes of each block; a Splat stores lane 0.
 void store_blocks(const Port& port, const Lane* source, std::byte* base, const int64_t* offsets, int blocks, int valid);
+
+// Bytes from memory to memory, without registers in between: between ports of the same bits.
+struct CopiedBlocks {
+  const Port& load;
+  const std::byte* source;
+  const int64_t* source_offsets;
+  const Port& store;
+  std::byte* target;
+  const int64_t* target_offsets;
+};
+bool can_copy(const Port& load, const Port& store);
+void copy_blocks(const CopiedBlocks& copied, int blocks, int valid);
 
 }  // namespace openspyre

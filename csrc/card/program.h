@@ -32,7 +32,11 @@ struct Loop {
 // Vector: the block's L lanes are L / e sticks of e elements (e = elems_per_stick of the format), `tile_stride`
 // elements apart. Splat: the one value at lane 0 serves all lanes. Iota: value = offset + sum_k i[k] * stride[k] + lane
 // * tile_stride (int32). Scalar: launch scalar number `symbol`, 32 bits already in the register's representation.
-enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar };
+// Strided: the block's lanes are `tile_stride` elements apart, across the sticks of a tensor. Inputs of maps,
+// reductions and rows whose blocks are whole; or of a map with one block, of which `extent` lanes are read and the rest
+// is zero.
+enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar, Strided };
+constexpr bool has_memory(OperandKind kind) { return kind != OperandKind::Iota && kind != OperandKind::Scalar; }
 
 // As an output, a Splat stores lane 0 alone: one element per point.
 // Scratchpad: the operand lies in the core's own 2 MB, or in those of another core (`owner`; such a step has one core).
@@ -236,11 +240,13 @@ struct Step {
 
   // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is
   // read as Vector along k, B as Vector along n with one row per k, or along k with one row per n (`b_along_k`): from
-  // one row to the next, within a block, it is `b_row_stride` elements.
+  // one row to the next, within a block, it is `b_row_stride` elements. What is read goes through a code of its own on
+  // the way to the products: its one input is an element, its one result the fp32 that is multiplied.
   int64_t k_extent = 0;
   int32_t k_lanes = 64;
   int64_t b_row_stride = 0;
   bool b_along_k = false;
+  VectorCode a_code, b_code;  // without a result: there is none
 
   // Relayout: views in host coordinates of the two buffers, resolved against the launch's addresses.
   struct View {

@@ -81,7 +81,7 @@ class PassBuilder {
       }
       if (!has_link(instruction.op)) return false;
       const auto sources = instruction.sources();
-      PassStep step{{instruction.op, {}, 0}, std::nullopt};
+      PassStep step{{instruction.op, {}, 0}, std::nullopt, is_below_maximum(stage, instruction)};
       step.instruction.reads.fill(registers[instruction.a]);
       for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j) {
         step.instruction.reads[j] = registers[sources[j]];
@@ -98,12 +98,36 @@ class PassBuilder {
     return true;
   }
 
+  // Whether a stage takes the maximum of a row from that row, as softmax does.
+  bool is_below_maximum(const CompiledStage& stage, const Instruction& instruction) const {
+    const bool reads_inputs = instruction.a < stage.rows.size() && instruction.b < stage.rows.size();
+    if (instruction.op != Op::Sub || !reads_inputs) return false;
+    const std::vector<Instruction>& before = step_.stages[stage.number].code.instructions;
+    const auto overwrites = [&](const Instruction& other) {
+      return other.target == instruction.a || other.target == instruction.b;
+    };
+    if (std::any_of(before.data(), &instruction, overwrites)) return false;
+    const uint8_t row = stage.rows[instruction.a], scalar = stage.rows[instruction.b];
+    const RowStage* maximum = nullptr;
+    for (const RowStage& other : step_.stages) {
+      if (other.kind == RowStage::Kind::Map && other.target == row && row >= step_.inputs.size()) {
+        if (maximum != nullptr) return false;  // written again
+        continue;
+      }
+      if (other.kind != RowStage::Kind::Reduce || other.target + kRowScalar != scalar) continue;
+      if (maximum != nullptr || other.combine != Combine::Max || other.rows[0] != row) return false;
+      if (!other.code.instructions.empty() || other.code.results[0] != 0) return false;
+      maximum = &other;
+    }
+    return maximum != nullptr;
+  }
+
   bool add_fold(const CompiledStage& stage) {
     const auto kind = fold_link(step_.stages[stage.number].combine);
     if (!kind || !stage.folding.regular() || !stage.folding.folds_floats()) return false;
     const size_t value = value_of(stage.rows[0]);
     ++uses_[value];
-    PassStep step{{Op::Copy, {value, value, value}, new_value({Kind::Accumulator, stage.target})}, kind};
+    PassStep step{{Op::Copy, {value, value, value}, new_value({Kind::Accumulator, stage.target})}, kind, false};
     steps_.push_back(step);
     return true;
   }
@@ -139,7 +163,7 @@ class PassBuilder {
       if (step.fold)
         builder.fold(*step.fold, step.instruction.reads[0], step.instruction.target);
       else
-        builder.add(step.instruction);
+        builder.add(step.instruction, step.low);
     }
     return builder.finish();
   }
@@ -174,6 +198,7 @@ class PassBuilder {
   struct PassStep {
     ValueInstruction instruction;  // of a fold: reads the value, writes the accumulators
     std::optional<LinkKind> fold;
+    bool low;  // never above 0
   };
 
   const Step& step_;

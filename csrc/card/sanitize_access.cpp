@@ -81,6 +81,7 @@ void OperandAccess::aim(int core, std::byte* base, const std::byte* tensor, Find
 
 const std::byte* OperandAccess::memory_of(int64_t offset, int lane) const {
   if (operand_.kind == OperandKind::Splat) return base_ + offset;
+  if (operand_.kind == OperandKind::Strided) return base_ + offset + lane * tile_stride_;
   return base_ + offset + lane / stick_lanes_ * tile_stride_ + lane % stick_lanes_ * itemsize_;
 }
 
@@ -153,6 +154,13 @@ void OperandAccess::read(int64_t offset, int valid, LaneTaint& taint) const {
     if (look_up(base_ + offset, 1, 1, &cause) || cause == 0) return taint.clear(lanes_);
     std::fill_n(taint.lane.begin(), lanes_, cause);
     taint.any = true;
+    return;
+  }
+  if (operand_.kind == OperandKind::Strided) {
+    std::fill_n(taint.lane.begin() + valid, lanes_ - valid, static_cast<uint8_t>(ByteState::Uninitialised));
+    taint.any = valid < lanes_;
+    for (int lane = 0; lane < valid; ++lane)
+      if (!look_up(memory_of(offset, lane), 1, 1, taint.lane.data() + lane)) taint.any = true;
     return;
   }
   for (int first = 0; first < lanes_; first += stick_lanes_) {

@@ -26,8 +26,8 @@ int64_t exact(Op op, int64_t a, int64_t b) {
 }  // namespace
 
 FollowedCode::FollowedCode(const VectorCode& code, std::span<const Operand> inputs, std::span<const Operand> outputs,
-                           int lanes)
-    : code_(code), inputs_(inputs), lanes_(lanes) {
+                           const LaneBlock& lane)
+    : code_(code), inputs_(inputs), lanes_(lane.lanes) {
   std::array<uint32_t, 256> from{};
   for (size_t i = 0; i < inputs.size(); ++i) from[i] = 1u << i;
   bool wraps = false;
@@ -49,7 +49,10 @@ FollowedCode::FollowedCode(const VectorCode& code, std::span<const Operand> inpu
   const auto is_long = [](const Operand& operand) { return operand.element.dtype == DType::Int64; };
   may_wrap_ = wraps && std::any_of(outputs.begin(), outputs.end(), is_long);
   if (!selects_ && !may_wrap_) return;
-  for (const Operand& operand : inputs) ports_.push_back(load_port(operand, lanes, vector_kernels(active_isa())));
+  for (const Operand& operand : inputs) {
+    ports_.push_back(load_port(operand, lanes_, vector_kernels(active_isa())));
+    ports_.back().strided_lanes = static_cast<int>(std::min<int64_t>(lanes_, lane.extent));
+  }
   taints_.resize(kMaxRegisters);
   wraps_.resize(kMaxRegisters);
   registers_.resize(kMaxRegisters);

@@ -13,7 +13,8 @@ namespace openspyre::sanitize {
 
 class FollowedCode {
  public:
-  FollowedCode(const VectorCode& code, std::span<const Operand> inputs, std::span<const Operand> outputs, int lanes);
+  FollowedCode(const VectorCode& code, std::span<const Operand> inputs, std::span<const Operand> outputs,
+               const LaneBlock& lane);
 
   // Whether results depend on more than "any operand is worthless".
   bool selects() const { return selects_; }

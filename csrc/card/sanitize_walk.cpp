@@ -39,7 +39,7 @@ StepWalk::StepWalk(Card& card, const Program& program, const Step& step, const L
       findings_(findings),
       bases_(step.inputs.size()),
       taints_(step.inputs.size()),
-      code_(step.code, code_inputs(step), step.outputs, step.lane.lanes),
+      code_(step.code, code_inputs(step), step.outputs, step.lane),
       block_stream_(step.inputs.size() + step.outputs.size()) {
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const bool along_k = step.kind == StepKind::Contract && (i == 0 || step.b_along_k);

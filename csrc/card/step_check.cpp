@@ -122,8 +122,20 @@ class StepCheck {
     require(operand.kind != OperandKind::Vector || stick == 0 || lanes % stick == 0,
             where + ": blocks of " + std::to_string(lanes) + " lanes are not whole sticks of " + std::to_string(stick) +
                 " (" + element_text(operand) + ")");
+    if (operand.kind == OperandKind::Strided) check_strided(where);
     if (problems_.empty())
       operand.space == Space::Scratchpad ? check_scratchpad(operand, where) : check_span(operand, where);
+  }
+
+  // Beyond the last element there is nothing that could be read for padding.
+  void check_strided(const std::string& where) {
+    const LaneBlock& lane = step_.lane;
+    const bool maps = step_.kind == StepKind::Map;
+    require(maps || step_.kind == StepKind::Reduce || step_.kind == StepKind::Rows,
+            where + " has its lanes a stride apart; maps, reductions and rows read such operands");
+    require(lane.extent % lane.lanes == 0 || (maps && lane.extent < lane.lanes),
+            where + " has its lanes a stride apart: blocks of " + std::to_string(lane.lanes) +
+                " must be whole, a part of one is a map of its own");
   }
 
   // Every core has its slice at the same place, so the first stands for all.
@@ -324,6 +336,15 @@ class StepCheck {
 
   void check_contract() {
     if (const std::string problem = contract::problem_of(step_); !problem.empty()) problems_.push_back(problem);
+    check_operand_code(step_.a_code, "the code of A");
+    check_operand_code(step_.b_code, "the code of B");
+  }
+
+  void check_operand_code(const VectorCode& code, const std::string& where) {
+    if (code.results.empty() && code.instructions.empty()) return;
+    const CodeInput element{RegisterType::Float, false};
+    const auto types = check_code(code, {&element, 1}, where, problems_);
+    require(types.size() == 1 && types[0] != RegisterType::Int, where + " has one result, a number to be multiplied");
   }
 
   static constexpr int kMaxCores = 32;

@@ -28,6 +28,7 @@ class StepInputs {
   StepInputs(const Step& step, Isa isa) : step_(step) {
     for (const Operand& operand : step.inputs) {
       ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
+      ports_.back().strided_lanes = strided_lanes(step);
       registers_.push_back({register_type(operand), is_kept(operand)});
     }
   }

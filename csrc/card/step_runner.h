@@ -1,6 +1,7 @@
 // How the steps of a program are run: one function per kind of step, called with everything resolved for a launch.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,11 @@ struct ElementSpan {
   int64_t first = 0, last = -1;  // empty for operands without memory
 };
 ElementSpan operand_span(const Step& step, const Operand& operand, int core = -1);
+
+// Lanes of a block that are read of a Strided operand.
+inline int strided_lanes(const Step& step) {
+  return static_cast<int>(std::min<int64_t>(step.lane.lanes, step.lane.extent));
+}
 
 bool is_table(const Step& step, const Operand& operand);  // what an index chooses from
 

@@ -42,8 +42,10 @@ enum class HotFormat : uint8_t {
   Int16,
   Int8,
   UInt8Word,  // a uint8 that fills 32 bits
+  Fp8E4M3,    // loads only
+  Fp8E5M2,
 };
-constexpr int kHotFormatCount = 8;
+constexpr int kHotFormatCount = 10;
 
 // A link of a phrase (see phrases.h), bound to what it works on: lanes in `place`, from one block to the next `step`
 // bytes further. A step of 0 is lanes that all blocks share.
@@ -82,6 +84,7 @@ enum class LinkKind : uint8_t {
   Erfc,
   Sigmoid,
   RoundSen169,
+  RoundForExp,    // to SEN169's steps, as far as an exponential can tell
   RoundFraction,  // a number from 0 to 1 to SEN169
   // The link's lanes are folded with the value, which stays.
   FoldAdd,

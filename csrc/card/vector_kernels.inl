@@ -172,6 +172,17 @@ LOAD(BoolSen169, uint16_t, (code & 0x7FFFu) != 0 ? 0x3F800000u : 0u)
 LOAD(Int16, int16_t, static_cast<int32_t>(code))
 LOAD(Int8, int8_t, static_cast<int32_t>(code))
 LOAD(UInt8Word, uint32_t, code & 0xFFu)
+// Below the first binade a code counts steps of the smallest number.
+LOAD(Fp8E4M3, uint8_t,
+     (code & 0x7Fu) == 0x7Fu ? 0x7FC00000u
+                             : ((code & 0x80u) << 24 |
+                                ((code & 0x7Fu) < 8 ? as_bits(static_cast<float>(code & 0x7F) * 0x1p-9f)
+                                                    : ((code & 0x7Fu) << 20) + (120u << 23))))
+LOAD(Fp8E5M2, uint8_t,
+     code == 0x80u ? 0x7FC00000u
+                   : ((code & 0x80u) << 24 |
+                      ((code & 0x7Fu) < 4 ? as_bits(static_cast<float>(code & 0x7F) * 0x1p-17f)
+                                          : ((code & 0x7Fu) << 21) + (111u << 23))))
 STORE(Fp32, uint32_t, (bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC00000u : bits)
 STORE(Word, uint32_t, bits)
 STORE(BoolSen169, uint16_t, as_float(bits) != 0.0f ? 0x3E00u : 0u)
@@ -198,8 +209,8 @@ constexpr VectorKernels kKernels = {
      FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, map_vectors<RoundSen169Vector>, nullptr, Normal_kernel, Copy_kernel},
     philox_kernel,
     find_phrase,
-    {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word},
-    {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word},
+    {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word, load_Fp8E4M3, load_Fp8E5M2},
+    {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word, nullptr, nullptr},
 #define FOLD_ROWS(sum, Format)                                                                                  \
   {sum,                         fold_rows<MulVector, Format>,  fold_rows<MaxVector, Format>,  fold_rows<MinVector, Format>,  \
    fold_rows<AddIVector, Format>, fold_rows<MulIVector, Format>, fold_rows<MaxIVector, Format>, fold_rows<MinIVector, Format>, \

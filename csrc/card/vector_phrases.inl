@@ -80,6 +80,7 @@ using ErfLink = LinkOf<LinkKind::Erf, ErfVector>;
 using ErfcLink = LinkOf<LinkKind::Erfc, ErfcVector>;
 using SigmoidLink = LinkOf<LinkKind::Sigmoid, SigmoidVector>;
 using RoundLink = LinkOf<LinkKind::RoundSen169, RoundSen169Vector>;
+using RoundForExpLink = LinkOf<LinkKind::RoundForExp, RoundForExpVector>;
 using RoundFractionLink = LinkOf<LinkKind::RoundFraction, RoundFractionVector>;
 using FoldAddLink = FoldLink<LinkKind::FoldAdd, AddVector>;
 using FoldMulLink = FoldLink<LinkKind::FoldMul, MulVector>;
@@ -138,7 +139,7 @@ constexpr auto each_after(LinkList<Seconds...>) {
 }
 
 using AllLinks = LinkList<AddLink, SubLink, SubFromLink, MulLink, DivLink, DivIntoLink, MinLink, MaxLink, NegLink,
-                          SquareLink, ExpLink, TanhLink, ErfLink, ErfcLink, SigmoidLink, RoundLink>;
+                          SquareLink, ExpLink, TanhLink, ErfLink, ErfcLink, SigmoidLink, RoundLink, RoundForExpLink>;
 using Arithmetic = LinkList<AddLink, SubLink, SubFromLink, MulLink, SquareLink, DivIntoLink>;
 
 constexpr auto kAlone = each_alone(AllLinks());
@@ -154,6 +155,9 @@ constexpr KnownPhrase kSentences[] = {
     known<LoadLink, SubLink, ExpLink, SaveLink, FoldAddLink>,
     known<LoadLink, MulLink, RoundLink, AddLink, RoundLink, SaveLink, FoldMaxLink>,
     known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink>,
+    kept<SubLink, RoundForExpLink, ExpLink>,
+    known<LoadLink, RoundFractionLink, SaveLink, FoldAddLink>,
+    known<LoadLink, SquareLink, RoundLink, FoldAddLink>,
     known<LoadLink, SubLink, SquareLink, FoldAddLink>,
     known<LoadLink, SquareLink, FoldAddLink>,
     known<LoadLink, StoreSen169Link>,

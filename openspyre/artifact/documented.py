@@ -6,6 +6,7 @@ Launch arguments go by segment: parameter i of the function (symbolic addresses)
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,11 +62,17 @@ class DocumentedBundle:
     def has_pool(self) -> bool:
         return any(parameter.is_pool for parameter in self.function.parameters)
 
-    def address(self, execute: Execute, start: int, iterations: tuple[int, ...]) -> Address:
-        """The argument and byte that a start of a tensor in memory means in one execution."""
+
+def addresses(execute: Execute, iterations: tuple[int, ...]) -> Callable[[int], Address]:
+    """From the start of a tensor in memory to the argument and byte that it means in one execution."""
+    symbols = dict(execute.symbols)
+
+    def address(start: int) -> Address:
         if start >= 0:
             return Address(start // SEGMENT_BYTES, start % SEGMENT_BYTES)
-        return dict(execute.symbols)[start].at(iterations)
+        return symbols[start].at(iterations)
+
+    return address
 
 
 def documented_texts(bundle: DocumentedBundle) -> dict[str, str]:

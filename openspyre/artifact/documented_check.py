@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from openspyre.artifact.documented import DocumentedBundle
-from openspyre.artifact.fields import Problem
+from openspyre.artifact.checks import check_description
+from openspyre.artifact.documented import DocumentedBundle, addresses
+from openspyre.artifact.fields import Problem, Problems
+from openspyre.artifact.model import Description
 from openspyre.artifact.superdsc import PRESENT, Component, Indirection, SuperDsc, Tensor
+from openspyre.spec.errors import SpyreError
 from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
 from openspyre.spec.machine import SPYRE, Machine
 
@@ -40,6 +43,7 @@ Broken = tuple[str, str, str]  # field, found, expected
 def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Iterator[Broken]:
     known = HARDWARE.get(op.op.removesuffix("nonstick"))
     if op.extension is not None:
+        yield from _extension_problems(op, op.extension, machine)
         return
     if known is None:
         yield "computeOp_.opFuncName", repr(op.op), "an op of the hardware (`openspyre ops --hardware` lists them)"
@@ -47,7 +51,7 @@ def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Itera
     if op.unit != known.unit:
         yield "computeOp_.exUnit", repr(op.unit), repr(known.unit)
     indexed = any(tensor.indirection is Indirection.VALUE for tensor in op.tensors)
-    if not op.outputs or (known.inputs is not None and not indexed and len(_read(op)) != known.inputs):
+    if not op.outputs or (known.inputs is not None and len(_read(op)) != known.inputs):
         yield (
             "computeOp_.inputLabeledDs",
             f"{len(_read(op))} inputs, {len(op.outputs)} outputs",
@@ -72,6 +76,25 @@ def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Itera
             yield f"scheduleTree_[{number}].{field}", found, expected
     yield from _stick_problems(op, known.shape)
     yield from _overlaps(op)
+
+
+def _extension_problems(op: SuperDsc, said: Description, machine: Machine) -> Iterator[Broken]:
+    """The record of an op that the hardware does not have: sound in itself, and of the tensors that the file has."""
+    problems = Problems("")
+    check_description(said, problems, machine)
+    for problem in problems.found:
+        yield problem.field, problem.found, problem.expected
+    for number, tensor in enumerate(said.tensors):
+        try:
+            if tensor.view is not None:
+                tensor.layout.addressing(tensor.view.buffer_size, tensor.view.buffer_stride)
+        except SpyreError as error:
+            yield f"openspyre_.tensors[{number}].view", str(error), "a buffer that lies so"
+    if op.op != f"openspyre.{said.row}":
+        yield "computeOp_.opFuncName", repr(op.op), f"openspyre.{said.row}, as openspyre_.row says"
+    formats = [tensor.format.name for tensor in op.tensors]
+    if formats != (expected := [tensor.format.name for tensor in said.tensors]):
+        yield "labeledDs_", f"tensors of {', '.join(formats)}", f"those of openspyre_.tensors: {', '.join(expected)}"
 
 
 def _overlaps(op: SuperDsc) -> Iterator[Broken]:
@@ -174,10 +197,11 @@ def _lost_offsets(bundle: DocumentedBundle) -> Iterator[Problem]:
             continue
         checked.add(execute.file)
         op = bundle.ops[execute.file]
+        address = addresses(execute, iterations)
         for number, tensor in enumerate(op.tensors):
             if tensor.component is Component.SCRATCHPAD or tensor.indirection is not Indirection.NONE or op.cores < 3:
                 continue
-            found = [bundle.address(execute, start, iterations) for start in tensor.starts]
+            found = [address(start) for start in tensor.starts]
             steps = _steps(op, tensor)
             bases = [
                 (at.parameter, at.byte - _slice_bytes(op, steps, slices))

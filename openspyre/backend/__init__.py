@@ -1,6 +1,7 @@
 """The back end: a bundle becomes a program of the card, and its steps are joined. It knows nothing of the compiler."""
 
+from openspyre.backend.bind_numbers import BindNumbers
 from openspyre.backend.fusion import Fused, FuseSteps
 from openspyre.backend.lowering import compile_bundle
 
-__all__ = ["FuseSteps", "Fused", "compile_bundle"]
+__all__ = ["BindNumbers", "FuseSteps", "Fused", "compile_bundle"]

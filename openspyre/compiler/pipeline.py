@@ -17,6 +17,7 @@ from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
+from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.errors import InternalError
 from openspyre.spec.machine import SPYRE, Machine
@@ -31,6 +32,7 @@ class Pass(Protocol):
 def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
     return (
         ExpandComposites(),
+        UnifyFormats(),
         FoldConstants(),
         EliminateCopies(),
         DropDead(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from openspyre.program.model import LaneBlock, Operand, OperandKind, Program, Space, Step, StepKind, View
+from openspyre.program.model import LaneBlock, Operand, OperandKind, Program, Space, Step, StepKind, View, strided_lanes
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -57,7 +57,7 @@ def _widened(found: dict[int, Footprint], symbol: int, span: tuple[int, int]) ->
 
 def byte_span(step: Step, operand: Operand) -> tuple[int, int] | None:
     """First byte and the one behind the last that a step can touch of an operand in memory, by all cores."""
-    if operand.kind not in (OperandKind.VECTOR, OperandKind.SPLAT) or operand.space is not Space.MEMORY:
+    if not operand.kind.in_memory or operand.space is not Space.MEMORY:
         return None
     per_stick = DataFormats[operand.data_format].elems_per_stick()
     itemsize = STICK_BYTES // per_stick
@@ -102,6 +102,8 @@ def _reaches(step: Step, operand: Operand, per_stick: int) -> list[int]:
         block, tile = divmod(-(-max(extent, 1) // per_stick) - 1, max(1, lanes // per_stick))
         stride = operand.strides[along] if along >= 0 else 0
         found += [block * stride + tile * operand.tile_stride, min(lanes, per_stick) - 1]
+    if operand.kind is OperandKind.STRIDED:
+        found.append((strided_lanes(step) - 1) * operand.tile_stride)
     table = (
         step.inputs[0] if step.kind is StepKind.GATHER else step.outputs[0] if step.kind is StepKind.SCATTER else None
     )

@@ -219,6 +219,15 @@ def _runs(step: Step) -> Iterator[str]:
 def _contract(step: Step) -> Iterator[str]:
     if len(step.inputs) != 2 or len(step.outputs) != 1 or step.contraction is None:
         yield "a contraction has two inputs, one output and says how long its sums are"
+        return
+    for name, code in (("A", step.contraction.a_code), ("B", step.contraction.b_code)):
+        if code is None:
+            continue
+        found: list[str] = []
+        types = result_types(code, [Register.FLOAT], f"the code of {name}", found)
+        yield from found
+        if len(types) != 1 or types[0] is Register.INT:
+            yield f"the code of {name} has one result, a number to be multiplied"
 
 
 KINDS: dict[StepKind, Callable[[Step], Iterator[str]]] = {

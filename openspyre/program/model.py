@@ -21,6 +21,11 @@ class OperandKind(StrEnum):
     SPLAT = "splat"
     IOTA = "iota"
     SCALAR = "scalar"
+    STRIDED = "strided"
+
+    @property
+    def in_memory(self) -> bool:
+        return self in (OperandKind.VECTOR, OperandKind.SPLAT, OperandKind.STRIDED)
 
 
 class Space(StrEnum):
@@ -118,12 +123,17 @@ class RowStage:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart."""
+    """The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart.
+
+    `a_code`, `b_code`: what elements of an operand go through before they are multiplied, one float in, one out.
+    """
 
     k_extent: int
     k_lanes: int
     b_row_stride: int
     b_along_k: bool = False
+    a_code: Code | None = None
+    b_code: Code | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +155,11 @@ class Step:
     index_bound: int = 0
     accumulate: bool = False
     cores: tuple[int, ...] = ()  # the core of each slice, first loop fastest; empty: slice i is core i's
+
+
+def strided_lanes(step: Step) -> int:
+    """Lanes that are read of an operand whose lanes are a stride apart: blocks are whole, or there is one that may be shorter."""
+    return 0 if step.lane is None else min(step.lane.lanes, step.lane.extent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from openspyre.program.model import LaneBlock, Operand, OperandKind, Step, StepKind
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Runs of elements, each `first + sum(index * stride)` behind the operand's offset, for every index below the counts."""
 
     first: int
     grid: tuple[tuple[int, int], ...]  # count and stride; the loops come first
     run: int = 1
 
-    def with_axis(self, count: int, stride: int) -> Piece:
-        return replace(self, grid=(*self.grid, (count, stride)))
+    def with_axis(self, count: int, stride: int, run: int = 1) -> Piece:
+        return Piece(self.first, (*self.grid, (count, stride)), run)
 
     def cut(self, loop: int) -> tuple[Piece | None, Piece]:
         """All but the last pass of a loop, and the last."""
         count, stride = self.grid[loop]
         before, behind = self.grid[:loop], self.grid[loop + 1 :]
-        most = None if count == 1 else replace(self, grid=(*before, (count - 1, stride), *behind))
-        return most, replace(self, first=self.first + (count - 1) * stride, grid=(*before, (1, stride), *behind))
+        most = None if count == 1 else Piece(self.first, (*before, (count - 1, stride), *behind), self.run)
+        return most, Piece(self.first + (count - 1) * stride, (*before, (1, stride), *behind), self.run)
 
 
 def itemsize(data_format: str) -> int:
@@ -74,6 +74,8 @@ def _all_lanes(step: Step) -> int:
 
 def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[Piece]:
     """Sticks of every block; of the last one as many elements as there are."""
+    if operand.kind is OperandKind.STRIDED:
+        return [piece.with_axis(min(lane.lanes, lane.extent), operand.tile_stride) for piece in found]
     if operand.kind is not OperandKind.VECTOR:
         return found
     stick = DataFormats[operand.data_format].elems_per_stick()
@@ -82,16 +84,16 @@ def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[
     for piece in found:
         valid = _in_last(piece, lane)
         if valid == lane.lanes:
-            made.append(replace(piece.with_axis(sticks, tile), run=stick))
+            made.append(piece.with_axis(sticks, tile, stick))
             continue
         most, last = (None, piece) if lane.block_loop < 0 else piece.cut(lane.block_loop)
         full, rest = divmod(valid, stick)
         if most is not None:
-            made.append(replace(most.with_axis(sticks, tile), run=stick))
+            made.append(most.with_axis(sticks, tile, stick))
         if full:
-            made.append(replace(last.with_axis(full, tile), run=stick))
+            made.append(last.with_axis(full, tile, stick))
         if rest:
-            made.append(replace(last, first=last.first + full * tile, run=rest))
+            made.append(Piece(last.first + full * tile, last.grid, rest))
     return [piece for piece in made if all(count for count, _ in piece.grid)]
 
 
@@ -122,6 +124,6 @@ def _indexed(step: Step, operand: Operand, found: list[Piece]) -> list[Piece]:
     """All that an index can choose: rows `index_stride` apart, or without one the elements along the table's sticks."""
     bound = max(1, step.index_bound)
     if step.kind is StepKind.SCATTER or step.index_stride or step.inputs[1].kind is not OperandKind.VECTOR:
-        return [piece.with_axis(bound, step.index_stride) for piece in found]
+        return [piece.with_axis(bound, step.index_stride, piece.run) for piece in found]
     stick = DataFormats[operand.data_format].elems_per_stick()
-    return [replace(piece.with_axis(-(-bound // stick), operand.tile_stride), run=min(bound, stick)) for piece in found]
+    return [piece.with_axis(-(-bound // stick), operand.tile_stride, min(bound, stick)) for piece in found]

@@ -49,8 +49,7 @@ def loaded_type(operand: Operand) -> Register:
 
 
 def has_codec(operand: Operand) -> bool:
-    in_memory = operand.kind in (OperandKind.VECTOR, OperandKind.SPLAT)
-    return not in_memory or operand.data_format in HELD_IN.get(operand.dtype, ())
+    return not operand.kind.in_memory or operand.data_format in HELD_IN.get(operand.dtype, ())
 
 
 def can_store(operand: Operand, kind: Register) -> bool:

@@ -76,7 +76,17 @@ def spoilt_stage(place: int, **changes: object) -> Step:
     return replace(ROWS, stages=tuple(stages))
 
 
+ACROSS = replace(MAP.inputs[0], kind=OperandKind.STRIDED, tile_stride=64)
 SPOILT = {
+    "maps, reductions and rows read such operands": replace(
+        MAP, kind=StepKind.GATHER, inputs=(ACROSS, COUNT.inputs[1])
+    ),
+    "blocks of 64 must be whole, a part of one is a map of its own": replace(
+        MAP, lane=LaneBlock(64, 500, 0), inputs=(ACROSS,)
+    ),
+    "output 0 is not in memory; outputs are Vector or Splat": replace(
+        MAP, outputs=(replace(MAP.outputs[0], kind=OperandKind.STRIDED),)
+    ),
     "input 0 lies in the scratchpad, but loop 1 splits the reduction over cores": replace(
         COUNT,
         loops=(Loop(8), Loop(2, 2, True)),

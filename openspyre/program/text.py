@@ -83,6 +83,9 @@ def _step_lines(step: Step) -> Iterator[str]:
         c = step.contraction
         rows = {"b_row_stride": c.b_row_stride, "b_along_k": c.b_along_k}
         yield _line("contraction", k_extent=c.k_extent, k_lanes=c.k_lanes, **rows)
+        for keyword, code in (("a_code", c.a_code), ("b_code", c.b_code)):
+            if code is not None:
+                yield from _code_lines(keyword, code)
     for view in step.views:
         yield _view_line(view)
 
@@ -167,7 +170,7 @@ def _parse_step(lines: Lines) -> Step:
         finish=_parse_code(lines, "finish"),
         stages=tuple(_parse_stages(lines)),
         row_results=next((line.integers("rows") for line in lines.at_most_one("results")), ()),
-        contraction=next((_parse_contraction(line) for line in lines.at_most_one("contraction")), None),
+        contraction=_parse_contraction(lines),
         views=tuple(line.once(_parse_view) for line in lines.all("view")),
     )
 
@@ -229,9 +232,12 @@ def _parse_stages(lines: Lines) -> Iterator[RowStage]:
         yield RowStage(rows, code, target, combine)
 
 
-def _parse_contraction(line: Line) -> Contraction:
-    extent, lanes, stride = (line.integer(name) for name in ("k_extent", "k_lanes", "b_row_stride"))
-    return Contraction(extent, lanes, stride, line.truth("b_along_k"))
+def _parse_contraction(lines: Lines) -> Contraction | None:
+    for line in lines.at_most_one("contraction"):
+        extent, k_lanes, stride = (line.integer(name) for name in ("k_extent", "k_lanes", "b_row_stride"))
+        along_k = line.truth("b_along_k")
+        return Contraction(extent, k_lanes, stride, along_k, _parse_code(lines, "a_code"), _parse_code(lines, "b_code"))
+    return None
 
 
 def _parse_view(line: Line) -> View:

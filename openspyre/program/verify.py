@@ -130,6 +130,8 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
         return
     lanes = step.contraction.k_lanes if along_k and step.contraction else step.lane.lanes if step.lane else 0
     stick = DataFormats[operand.data_format].elems_per_stick()
+    if operand.kind is OperandKind.STRIDED:
+        yield from _strided(step, where)
     if operand.kind is OperandKind.VECTOR and lanes % stick:
         yield f"{where}: blocks of {lanes} lanes are not whole sticks of {stick} ({element_text(operand)})"
     if operand.space is Space.SCRATCHPAD:
@@ -139,6 +141,17 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
             yield f"{where} lies in the scratchpad of one core: the step must have one core too"
         for k in (k for k, loop in enumerate(step.loops) if loop.reduced and loop.split > 1):
             yield f"{where} lies in the scratchpad, but loop {k} splits the reduction over cores: they would have to see each other's"
+
+
+def _strided(step: Step, where: str) -> Iterator[str]:
+    """Beyond the last element of a strided operand there is nothing that could be read for padding."""
+    if step.kind not in (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS):
+        yield f"{where} has its lanes a stride apart; maps, reductions and rows read such operands"
+    lane = step.lane
+    if lane is None or lane.extent % lane.lanes == 0:
+        return
+    if lane.extent > lane.lanes or step.kind is not StepKind.MAP:
+        yield f"{where} has its lanes a stride apart: blocks of {lane.lanes} must be whole, a part of one is a map of its own"
 
 
 def _views(step: Step, symbols: int) -> Iterator[str]:

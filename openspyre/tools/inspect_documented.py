@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
 from openspyre.artifact.bundle_function import Address, Execute
-from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.documented import DocumentedBundle, addresses
 from openspyre.artifact.superdsc import PRESENT, Component, SuperDsc, Tensor
 from openspyre.program.footprint import footprints
 
@@ -57,19 +57,15 @@ def _op(bundle: DocumentedBundle, execute: Execute, iterations: tuple[int, ...])
         "constants": {constant.name: constant.bits for constant in op.constants},
         "cores": op.cores,
         "slices": [dict(zip((axis.label for axis in op.axes), slices, strict=True)) for slices in op.slices],
-        "tensors": [_tensor(bundle, execute, iterations, op, number) for number in range(len(op.tensors))],
+        "tensors": [_tensor(op, number, addresses(execute, iterations)) for number in range(len(op.tensors))],
         "provenance": str(op.provenance) if op.provenance is not None else "",
     }
 
 
-def _tensor(
-    bundle: DocumentedBundle, execute: Execute, iterations: tuple[int, ...], op: SuperDsc, number: int
-) -> dict[str, Any]:
+def _tensor(op: SuperDsc, number: int, address: Callable[[int], Address]) -> dict[str, Any]:
     tensor = op.tensors[number]
     places = [
-        _place(
-            tensor, start, bundle.address(execute, start, iterations) if tensor.component is Component.MEMORY else None
-        )
+        _place(tensor, start, address(start) if tensor.component is Component.MEMORY else None)
         for start in tensor.starts
     ]
     return {

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from openspyre.backend.bind_numbers import BindNumbers
 from openspyre.backend.fusion import FuseSteps
 from openspyre.compiler import pipeline
 from openspyre.compiler.pipeline import Pass, name_of, purpose_of
@@ -16,17 +17,16 @@ from openspyre.program import text as card_text
 from openspyre.program.verify import problems
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InternalError, InvalidArgument, SpyreError
+from openspyre.spec.machine import Machine
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _WORKS_ON = {"compiler": "IR text", "backend": "the text of a card's program"}
-Chosen = Pass | FuseSteps
+CardPass = BindNumbers | FuseSteps
+Chosen = Pass | CardPass
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    rooms: dict[str, Sequence[Chosen]] = {
-        "compiler": pipeline.passes(Settings.read().machine),
-        "backend": (FuseSteps(),),
-    }
+    rooms = rooms_of(Settings.read().machine)
     if options.list:
         records = [as_record(step, room) for room, passes in rooms.items() for step in passes]
         print(json.dumps(records, indent=2) if options.json else "\n".join(listing(rooms)))
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     chosen = [_pass(text, rooms, parser) for text in options.passes]
     text = _read(options.file)
     room = "backend" if text.lstrip().startswith("program {") else "compiler"
-    if others := [name_of(step) for step in chosen if isinstance(step, FuseSteps) != (room == "backend")]:
+    if others := [name_of(step) for step in chosen if isinstance(step, CardPass) != (room == "backend")]:
         parser.error(f"{options.file} is {_WORKS_ON[room]}, on which {', '.join(others)} cannot work")
     texts = list(_stages(text, room, chosen or rooms[room], verify=options.verify))
     if options.json:
@@ -54,11 +54,16 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     return 0
 
 
+def rooms_of(machine: Machine) -> dict[str, Sequence[Chosen]]:
+    """All passes there are, by where they live."""
+    return {"compiler": pipeline.passes(machine), "backend": (BindNumbers(), FuseSteps())}
+
+
 def _stages(text: str, room: str, steps: Sequence[Chosen], *, verify: bool) -> Iterator[tuple[str, str]]:
     """The name of each pass, and the text of what it returned."""
     if room == "backend":
-        return _on_programs(text, [step for step in steps if isinstance(step, FuseSteps)], verify=verify)
-    return _on_ir(text, [step for step in steps if not isinstance(step, FuseSteps)], verify=verify)
+        return _on_programs(text, [step for step in steps if isinstance(step, CardPass)], verify=verify)
+    return _on_ir(text, [step for step in steps if not isinstance(step, CardPass)], verify=verify)
 
 
 def _on_ir(text: str, steps: Sequence[Pass], *, verify: bool) -> Iterator[tuple[str, str]]:
@@ -78,7 +83,7 @@ def _on_ir(text: str, steps: Sequence[Pass], *, verify: bool) -> Iterator[tuple[
         yield name_of(step), print_program(after)
 
 
-def _on_programs(text: str, steps: Sequence[FuseSteps], *, verify: bool) -> Iterator[tuple[str, str]]:
+def _on_programs(text: str, steps: Sequence[CardPass], *, verify: bool) -> Iterator[tuple[str, str]]:
     """Passes take programs that a card would take: anything else is told at once."""
     program = card_text.parse_program(text)
     if found := problems(program):

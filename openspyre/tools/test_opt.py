@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz import samples
-from openspyre.backend import FuseSteps, compile_bundle
+from openspyre.backend import BindNumbers, FuseSteps, compile_bundle
 from openspyre.compiler import pipeline
 from openspyre.compiler.text import parse_program
 from openspyre.program.text import parse_program as parse_card_program
@@ -65,13 +65,13 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     records = json.loads(printed(capsys, "--list", "--json"))
-    passes = [(step, "compiler") for step in pipeline.passes()] + [(FuseSteps(), "backend")]
+    passes = [(step, "compiler") for step in pipeline.passes()] + [(BindNumbers(), "backend"), (FuseSteps(), "backend")]
     assert [(record["pass"], record["room"]) for record in records] == [(type(s).__name__, room) for s, room in passes]
     for record, (step, _) in zip(records, passes, strict=True):
         assert record["purpose"].endswith(".")
         assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
     text = printed(capsys, "--list")
-    assert "# backend, on the text of a card's program\nFuseSteps\n    Joins steps" in text
+    assert "# backend, on the text of a card's program\nBindNumbers (numbers=)\n    Takes numbers" in text
     assert "DivideWork (cores=32, split_reductions=False, limit=268435456)\n    Divides" in text
 
 
@@ -133,7 +133,7 @@ def test_a_file_is_written_and_the_standard_input_read(
     ("arguments", "message"),
     [
         ([], "FILE is missing; --list shows the passes"),
-        (["f", "--pass", "Inline"], "no pass 'Inline'; known are ExpandComposites, FoldConstants"),
+        (["f", "--pass", "Inline"], "no pass 'Inline'; known are ExpandComposites, "),
         (["f", "--pass", "DropDead:cores=1"], "DropDead takes no options"),
         (["f", "--pass", "DivideWork:lanes=1"], "DivideWork takes cores=..., split_reductions=..."),
         (["f", "--pass", "DivideWork:cores=few"], "cores is int, which 'few' is not"),

@@ -43,6 +43,14 @@ def test_a_report_tells_relayouts_and_fallbacks_with_their_reasons():
     assert __file__ in text
 
 
+def test_a_report_tells_what_the_hardware_does_not_have():
+    torch.compile(lambda x: torch.sin(torch.exp(x)) + torch.sin(x), dynamic=False)(torch.rand(4, 64).half().to("spyre"))
+    specialised = torch_spyre.compile_report()[-1].bundles[0].specialisations[-1]
+    assert [(e.row, e.reason) for e in specialised.extensions] == [("sin", "the hardware has no op 'sin'")] * 2
+    assert "2 extensions" in str(specialised)
+    assert f"sin is an extension of this card: the hardware has no op 'sin' (File \"{__file__}\"" in str(specialised)
+
+
 def test_a_decode_step_moves_nothing_of_its_cache():
     """Keys are written along the head's dim and read so; the whole cache is not moved for one token."""
 
@@ -73,5 +81,5 @@ def test_the_debug_directory_has_every_pass_and_the_bundle(tmp_path):
     )
     (directory,) = tmp_path.glob("torch_compile_debug/run_*/spyre_*")
     names = {path.name for path in directory.iterdir()}
-    assert {"00_Imported.ir", "04_InsertRelayouts.ir", "bundle", "card.program", "graph.json"} <= names
+    assert {"00_Imported.ir", "05_InsertRelayouts.ir", "bundle", "card.program", "graph.json"} <= names
     assert (directory / "bundle" / "manifest.json").exists()

@@ -56,27 +56,17 @@ class Random:
     indices: dict[int, int] = field(default_factory=dict)  # argument -> its indices are below this
 
 
+KINDS = (
+    *("unary", "binary", "where", "reduction", "product", "fp8 product", "restickify", "cast"),
+    *("gather", "scatter", "shuffle", "topk", "loop", "masked exp"),
+)
+
+
 def random_bundle(seed: int) -> Random:
     rng = random.Random(f"documented {seed}")
     make = _Maker(rng)
-    kind = rng.choice(
-        (
-            "unary",
-            "binary",
-            "where",
-            "reduction",
-            "product",
-            "restickify",
-            "cast",
-            "gather",
-            "scatter",
-            "shuffle",
-            "topk",
-            "loop",
-            "masked exp",
-        )
-    )
-    getattr(make, kind.replace(" ", "_"))()
+    kind = rng.choice(KINDS)
+    make.product(fp8=True) if kind == "fp8 product" else getattr(make, kind.replace(" ", "_"))()
     return Random(f"{kind}: {make.told}", make.bundle(), tuple(make.sizes), tuple(make.formats), make.indices)
 
 
@@ -132,6 +122,8 @@ class _Maker:
         form: DataFormats = FP16,
         scratch: bool = False,
         gaps: bool = True,
+        absent: dict[str, int] | None = None,
+        along: tuple[Stick, ...] | None = None,
     ) -> Tensor:
         order = [axis.label for axis in axes]
         self.rng.shuffle(order)
@@ -146,13 +138,14 @@ class _Maker:
             role=role,
             format=form,
             order=tuple(order),
-            sticks=(Stick(stick, form.elems_per_stick()),),
+            sticks=along or (Stick(stick, form.elems_per_stick()),),
             scales=tuple((axis.label, met[axis.label]) for axis in axes),
             component=Component.SCRATCHPAD if scratch else Component.MEMORY,
             starts=(0,) * len(slices),
-            gaps=tuple(behind.items()),
+            gaps=tuple(behind.items()) or tuple((label, rows) for label, rows in (absent or {}).items() if rows),
         )
-        return self.placed(tensor, axes, slices)
+        own = tuple(replace(axis, size=axis.size - 2 * (absent or {}).get(axis.label, 0)) for axis in axes)
+        return self.placed(tensor, own, slices, more=absent is None)
 
     def extents(self, tensor: Tensor, axes: tuple[Axis, ...]) -> dict[str, int]:
         found = {}
@@ -164,7 +157,10 @@ class _Maker:
             found[axis.label] = -(-(size + tensor.gap(axis.label)) // along) if tensor.scale(axis.label) == 1 else 1
         return found
 
-    def placed(self, tensor: Tensor, axes: tuple[Axis, ...], slices: tuple[tuple[int, ...], ...]) -> Tensor:
+    def placed(
+        self, tensor: Tensor, axes: tuple[Axis, ...], slices: tuple[tuple[int, ...], ...], more: bool = True
+    ) -> Tensor:
+        """`more`: the argument may go on behind the tensor."""
         extents = self.extents(tensor, axes)
         bytes_ = 128 * prod(extents.values())
         if tensor.component is Component.SCRATCHPAD:
@@ -172,7 +168,7 @@ class _Maker:
             self.scratch += bytes_
             return _moved(tensor, (start,) * len(slices))
         argument, offset = len(self.sizes), 128 * self.rng.choice((0, 0, 1, 7))
-        self.sizes.append(offset + bytes_ + 128 * self.rng.choice((0, 3)))
+        self.sizes.append(offset + bytes_ + 128 * (self.rng.choice((0, 3)) if more else 0))
         self.formats.append(tensor.format)
         step, strides = 128, {}
         for label in tensor.order:
@@ -327,14 +323,15 @@ class _Maker:
             accumulates=True,
         )
 
-    def product(self) -> None:
+    def product(self, *, fp8: bool = False) -> None:
         batch = self.rng.sample(("x", "y"), self.rng.randint(0, 2))
         cores, axes = 32, []
         labels = [*batch, "mb", "out", "in"]
         self.rng.shuffle(labels)
         for label in labels:
             sticks = self.rng.choice((1, 1, 2, 4))
-            size = 64 * sticks if label in ("out", "in") else self.rng.choice((1, 2, 3, 8))
+            stick = 128 if fp8 and label == "in" else 64
+            size = stick * sticks if label in ("out", "in") else self.rng.choice((1, 2, 3, 8))
             parts = sticks if label in ("out", "in") else size
             split = self.rng.choice([n for n in range(1, parts + 1) if parts % n == 0 and n <= cores])
             cores //= split
@@ -353,25 +350,35 @@ class _Maker:
             own = tuple(axis for axis in space if axis.label in held)
             picked = [i for i, axis in enumerate(space) if axis.label in held]
             chosen = tuple(tuple(s[i] for i in picked) for s in slices)
-            tensor = self.tensor(number, own, chosen, role, sticks[role], scratch=self.scratch_sometimes())
+            form = DataFormats.SEN143_FP8 if fp8 and role != "OUTPUT" else FP16
+            pairs = (Stick("in", 2), Stick("out", 64)) if fp8 and role == "KERNEL" else None  # two rows of k in a stick
+            scratch = not fp8 and self.scratch_sometimes()
+            tensor = self.tensor(number, own, chosen, role, sticks[role], None, form, scratch, not fp8, along=pairs)
             tensors.append(tensor)
             if tensor.component is Component.SCRATCHPAD:
                 (after if role == "OUTPUT" else before).append((tensor, own, chosen))
         self.told = f"{[(a.label, a.size, a.split) for a in space]} shared {sorted(shared)}"
         for tensor, own, chosen in before:
             self.copy(tensor, own, chosen, into=True)
-        self.op("batchmatmul", space, slices, tensors, unit="pt")
+        # What lies behind the last element of k is read as zero, whatever is in memory; with a split it ends in the last part.
+        depth = next(axis for axis in space if axis.label == "in")
+        end = depth.size - self.rng.choice((0, 0, 1, 30) if depth.split > 1 else (0, 0, 1, 30, depth.size // 2))
+        self.told += f" k ends at {end}"
+        masks = (Mask("in", end),) if end < depth.size else ()
+        self.op(f"batchmatmul{'fp8' * fp8}", space, slices, tensors, {"samv-maskvalue": 0.0}, "pt", masks)
         for tensor, own, chosen in after:
             self.copy(tensor, own, chosen, into=False)
 
     def restickify(self) -> None:
         axes = (*self.space(dims=self.rng.randint(0, 2)), Axis("k", 64 * self.rng.choice((1, 2))))
         slices = self.divided(axes)
+        # Padding to whole sticks of a dim that is no stick on the other side is not in memory there; such a dim is not divided.
+        absent = {axis.label: self.rng.choice((0, 1, 7, 58)) if axis.split == 1 else 0 for axis in axes}
         tensors = [
-            self.tensor(0, axes, slices, "OUTPUT", "out", gaps=False),
-            self.tensor(1, axes, slices, "KERNEL", "k", gaps=False),
+            self.tensor(0, axes, slices, "OUTPUT", "out", gaps=False, absent={"k": absent["k"]}),
+            self.tensor(1, axes, slices, "KERNEL", "k", gaps=False, absent={"out": absent["out"]}),
         ]
-        self.told = str([(a.label, a.size, a.split) for a in axes])
+        self.told = str([(a.label, a.size, a.split) for a in axes]) + f", without {absent}"
         self.op("ReStickifyOpHBM", axes, slices, tensors)
 
     def cast(self) -> None:

@@ -11,6 +11,7 @@ from foreign.random_bundles import FP16, Random, random_bundle
 from openspyre.artifact.documented import documented_texts
 from openspyre.card import cards
 from openspyre.spec.encodings import sen169_encode
+from openspyre.spec.formats import DataFormats
 from openspyre.tools.documented import read
 from openspyre.tools.run_documented import execute, prepare
 from tests.independent import run
@@ -30,6 +31,8 @@ def images(made: Random, seed: int) -> list[np.ndarray]:
             codes = np.resize(values, size // 4).astype(np.int32)
         elif form is FP16:
             codes = sen169_encode(rng.standard_normal(size // 2).astype(np.float32)).astype(np.uint16)
+        elif form is DataFormats.SEN143_FP8:
+            codes = (rng.integers(0, 0x50, size) + 0x80 * rng.integers(0, 2, size)).astype(np.uint8)
         else:
             codes = rng.standard_normal(size // 4).astype(np.float32)
         found.append(codes.view(np.uint8).copy())
@@ -73,4 +76,4 @@ def compare(got, wanted, form, *, loose, where):
 
 def test_every_kind_is_among_them():
     kinds = {random_bundle(seed).said.partition(":")[0] for seed in range(COUNT)}
-    assert len(kinds) == 13 or COUNT < 100
+    assert len(kinds) == 14 or COUNT < 100

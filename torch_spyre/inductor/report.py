@@ -34,6 +34,15 @@ class Relayout:
     origin: str
 
 
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An op that the hardware does not have: this card's alone."""
+
+    row: str
+    reason: str
+    origin: str
+
+
 @dataclass(slots=True)
 class Specialisation:
     """A bundle compiled for inputs of certain sizes and layouts."""
@@ -44,6 +53,7 @@ class Specialisation:
     steps: int = 0  # of the card's program: fewer than ops where some were fused
     relayouts: list[Relayout] = field(default_factory=list)
     turned: list[Relayout] = field(default_factory=list)  # by the contractions that read them, block by block
+    extensions: list[Extension] = field(default_factory=list)
     argument_bytes: int = 0
     pool_bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # per stage
@@ -56,7 +66,7 @@ class Specialisation:
         retiled = [f"      weight {name} was tiled anew, once, for its matmul" for name in self.retiled_weights]
         found = "found on disk, " if self.found_on_disk else ""
         lines = [
-            f"{title}{found}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, "
+            f"{title}{found}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, {len(self.extensions)} extensions, "
             f"{_size(self.argument_bytes)} of tensors and a pool of {_size(self.pool_bytes)}",
             "      " + ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in self.seconds.items()),
         ]
@@ -68,6 +78,10 @@ class Specialisation:
             f"      {t.tensor} is turned by {t.op}, block by block, {_size(t.bytes)}: {t.reason}{_at(t.origin)}"
             for t in self.turned
         ]
+        lines += [
+            f"      {e.row} is an extension of this card: {e.reason}{_at(e.origin)}"
+            for e in dict.fromkeys(self.extensions)
+        ]
         lines += [f"      runs without fusion, which made it wrong: {problem}" for problem in self.refused_fusion]
         return "\n".join([*lines, *retiled])
 
@@ -76,13 +90,15 @@ class Specialisation:
         relayouts = [astuple(relayout) for relayout in self.relayouts]
         numbers = {"ops": self.ops, "steps": self.steps, "bytes": [self.argument_bytes, self.pool_bytes]}
         moved = {"relayouts": relayouts, "turned": [astuple(turned) for turned in self.turned]}
-        return numbers | moved | {"refused_fusion": self.refused_fusion}
+        extensions = [astuple(extension) for extension in self.extensions]
+        return numbers | moved | {"extensions": extensions} | {"refused_fusion": self.refused_fusion}
 
     def take_facts(self, facts: dict[str, Any]) -> None:
         self.ops, self.steps = int(facts["ops"]), int(facts["steps"])
         self.argument_bytes, self.pool_bytes = map(int, facts["bytes"])
         self.relayouts = [Relayout(*relayout) for relayout in facts["relayouts"]]
         self.turned = [Relayout(*turned) for turned in facts["turned"]]
+        self.extensions = [Extension(*extension) for extension in facts["extensions"]]
         self.refused_fusion = [str(problem) for problem in facts["refused_fusion"]]
 
 

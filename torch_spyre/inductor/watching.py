@@ -8,6 +8,7 @@ from pathlib import Path
 
 from openspyre.artifact import Bundle
 from openspyre.artifact import write as write_bundle
+from openspyre.compiler.emit import extensions_of
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
 from openspyre.compiler.text import print_program
@@ -15,7 +16,7 @@ from openspyre.program.model import Program as CardProgram
 from openspyre.program.text import print_program as print_card_program
 from torch_spyre.inductor.border import get_debug_dir, inductor_config
 from torch_spyre.inductor.graph import Graph, to_text
-from torch_spyre.inductor.report import Relayout, Specialisation
+from torch_spyre.inductor.report import Extension, Relayout, Specialisation
 
 _log = logging.getLogger("spyre.compiler")
 
@@ -43,6 +44,10 @@ class Watch:
         if name == "InsertRelayouts" and self._before is not None:
             self.specialisation.relayouts = _relayouts(self._before)
             self.specialisation.turned = _turned(program)
+        if name == "PlaceBuffers":
+            self.specialisation.extensions = [
+                Extension(op.row, reason, op.origin) for op, reason in extensions_of(program)
+            ]
         self._before = program
         self._write(f"{self._number:02}_{name}.ir", lambda: print_program(program))
         self._number += 1
@@ -56,9 +61,10 @@ class Watch:
         if self._directory is not None:
             write_bundle(bundle, self._directory / "bundle")
 
-    def saw_program(self, program: CardProgram, seconds: float) -> None:
+    def saw_program(self, unfused: CardProgram, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds
         self.specialisation.steps = len(program.steps)
+        self._write("unfused.program", lambda: print_card_program(unfused))
         self._write("card.program", lambda: print_card_program(program))
 
     def saw_refusal(self, problems: Sequence[str]) -> None:

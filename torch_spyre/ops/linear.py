@@ -127,9 +127,10 @@ def _add(call: Call, builder: ProgramBuilder, product: Product, temp: Access, ad
 
 
 def _factor(call: Call, builder: ProgramBuilder, name: str, dtype: torch.dtype) -> Scalar | int:
-    """A number of the call: 0 or 1, which are part of its key, or whatever the launch brings."""
+    """A number of the call: one that its key tells from others, or whatever the launch brings."""
     value = call.given[name]
-    if not isinstance(value, torch.Tensor) and value in (0, 1):
+    known = [number for row in call.binding.rows for fixed, number in row.fixed if fixed == name]
+    if not isinstance(value, torch.Tensor) and value in known:
         return int(value)
     place = [argument.name for argument in call.binding.arguments].index(name)
     return builder.scalar(place, "float32" if dtype is torch.float32 else "float16")
@@ -145,9 +146,6 @@ def _scaled(
         size = tuple(dim.size for dim in dims)
         name = builder.temp(f"scaled{len(builder.ops)}", x.dtype, size, row_major(size))
         target = Access(name, 0, row_major(size), x.dtype)
-    inputs = (x,) if isinstance(factor, int) else (x, factor)
-    if factor == 0:
-        builder.add(Op(f"zeros{len(builder.ops)}", "iota", dims, (Iota(0, (0,) * len(dims)),), (target,)))
-    else:
-        builder.add(Op(f"scale{len(builder.ops)}", "cast" if factor == 1 else "mul", dims, inputs, (target,)))
+    row, inputs = ("cast", (x,)) if isinstance(factor, int) else ("mul", (x, factor))
+    builder.add(Op(f"scale{len(builder.ops)}", row, dims, inputs, (target,)))
     return target

@@ -29,7 +29,7 @@ class Watcher(Protocol):
 
     def saw_pass(self, name: str, program: Program, seconds: float) -> None: ...
     def saw_bundle(self, bundle: Bundle, seconds: float) -> None: ...
-    def saw_program(self, program: card_program.Program, seconds: float) -> None: ...
+    def saw_program(self, unfused: card_program.Program, program: card_program.Program, seconds: float) -> None: ...
     def saw_refusal(self, problems: Sequence[str]) -> None: ...
 
 
@@ -58,7 +58,7 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
         _refused[ir.name] += 1
     if watcher is not None:
         watcher.saw_bundle(bundle, emitted - start)
-        watcher.saw_program(fused.program, perf_counter() - emitted)
+        watcher.saw_program(unfused, fused.program, perf_counter() - emitted)
         if fused.problems:
             watcher.saw_refusal(fused.problems)
     return Compiled(lowered, unfused, fused.program)
@@ -86,7 +86,7 @@ def load(ir: Program) -> Loaded:
     """Compile and load."""
     compiled = compile_program(ir)
     try:
-        number = programs.load(compiled.program).number
+        return programs.load(compiled.program).number, compiled.program.pool_bytes
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise

@@ -30,9 +30,10 @@ constexpr DeviceElement kFloat{DType::Float32, DataFormat::IEEE_FP32};
 constexpr DeviceElement kInt{DType::Int64, DataFormat::IEEE_INT32};
 constexpr DeviceElement kBool{DType::Bool, DataFormat::SEN169_FP16};
 constexpr DeviceElement kByte{DType::Int8, DataFormat::SENINT8};
+constexpr DeviceElement kShort{DType::Int16, DataFormat::SENINT16};
 constexpr DeviceElement kFp8{DType::Float8E4M3FN, DataFormat::SEN143_FP8};
 
-inline bool is_int(DeviceElement element) { return element == kInt || element == kByte; }
+inline bool is_int(DeviceElement element) { return element == kInt || element == kByte || element == kShort; }
 inline Bits bits(float value) { return std::bit_cast<Bits>(value); }
 inline float real(Bits value) { return std::bit_cast<float>(value); }
 
@@ -52,6 +53,7 @@ inline Bits decode(DeviceElement element, const std::byte* at) {
   }
   uint16_t code;
   std::memcpy(&code, at, 2);
+  if (element == kShort) return static_cast<Bits>(static_cast<int32_t>(static_cast<int16_t>(code)));
   if (element == kBool) return bits((code & 0x7FFF) != 0 ? 1.0f : 0.0f);
   return bits(sen169_to_float(code));
 }
@@ -65,12 +67,16 @@ inline void encode(DeviceElement element, Bits value, bool ints, std::byte* at) 
     std::memcpy(at, &value, 4);
   } else if (element == kByte) {
     *at = static_cast<std::byte>(value);
+  } else if (element == kShort) {
+    std::memcpy(at, &value, 2);
   } else {
     uint16_t code = std::isnan(real(value)) ? kSen169NaN : sen169_from_float(real(value));
     if (element == kBool) code = (ints ? value != 0 : real(value) != 0) ? 0x3E00 : 0;
     std::memcpy(at, &code, 2);
   }
 }
+
+inline Bits exp_alone(Bits x);  // functions have tests of their own: here they stand for themselves
 
 inline Bits apply(Op op, Bits a, Bits b, Bits c) {
   const float x = real(a), y = real(b);
@@ -129,6 +135,8 @@ inline Bits apply(Op op, Bits a, Bits b, Bits c) {
       encode(kHalf, a, false, code.data());
       return decode(kHalf, code.data());
     }
+    case Op::Exp:
+      return exp_alone(a);
     case Op::Copy:
       return a;
     default:
@@ -152,7 +160,7 @@ using Index = std::array<int64_t, kMaxLoops>;
 inline int64_t place(const Operand& operand, const Index& index, int64_t lane) {
   int64_t at = operand.offset;
   for (size_t k = 0; k < operand.stride.size(); ++k) at += index[k] * operand.stride[k];
-  if (operand.kind == OperandKind::Iota) return at + lane * operand.tile_stride;
+  if (operand.kind == OperandKind::Iota || operand.kind == OperandKind::Strided) return at + lane * operand.tile_stride;
   if (operand.kind == OperandKind::Splat) return at;
   const int64_t stick = elems_per_stick(operand.element.format);
   return at + lane / stick * operand.tile_stride + lane % stick;
@@ -217,7 +225,10 @@ inline void store(Launch& launch, const Operand& operand, const Index& index, in
 
 inline std::vector<Bits> load_all(const Launch& launch, const Step& step, const Index& index, int64_t lane) {
   std::vector<Bits> values;
-  for (const Operand& operand : step.inputs) values.push_back(load(launch, operand, index, lane));
+  for (const Operand& operand : step.inputs) {
+    const bool absent = operand.kind == OperandKind::Strided && lane >= step.lane.extent;
+    values.push_back(absent ? 0 : load(launch, operand, index, lane));
+  }
   return values;
 }
 
@@ -226,6 +237,14 @@ inline std::vector<Isa> isas() {
   for (int i = 0; i < kIsaCount; ++i)
     if (available(static_cast<Isa>(i))) found.push_back(static_cast<Isa>(i));
   return found;
+}
+
+inline Bits exp_alone(Bits x) {
+  alignas(64) std::array<Bits, kLaneUnit> lanes;
+  lanes.fill(x);
+  vector_kernels(Isa::Baseline)
+      .map[static_cast<size_t>(Op::Exp)](lanes.data(), lanes.data(), lanes.data(), lanes.data(), kLaneUnit);
+  return lanes[0];
 }
 
 // Runs the step on every instruction set and compares all bytes with what `expected` leaves in the launch's memory.

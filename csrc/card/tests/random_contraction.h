@@ -220,8 +220,16 @@ class Definition {
 
  private:
   float read(int operand, const std::vector<int64_t>& index, int64_t n, int64_t k) const {
-    return read_element(problem_.memory[operand], problem_.operand(operand).element.format,
-                        offset(operand, index, n, k));
+    const float value =
+        read_element(problem_.memory[operand], problem_.operand(operand).element.format, offset(operand, index, n, k));
+    const VectorCode& code = operand == 0 ? problem_.step.a_code : problem_.step.b_code;
+    return code.results.empty() ? value : scaled(value, code);
+  }
+  // What random codes are: a product with a constant, rounded to SEN169 or not.
+  static float scaled(float value, const VectorCode& code) {
+    const float product = value * std::bit_cast<float>(code.constants[0].bits);
+    if (code.instructions.size() == 1) return product;
+    return std::isnan(product) ? product : sen169_to_float(sen169_from_float(product));
   }
   float sum(const float* a, const float* b) const {
     const Step& step = problem_.step;

@@ -72,12 +72,19 @@ inline Operand random_operand(Random& random, const Step& step, Launch& launch, 
     operand.tile_stride = stick * (tiles > 1 ? pick(random, 1, 2) : 1);
     extent = tiles * operand.tile_stride;
   }
-  std::vector<size_t> order(step.loops.size());
+  // Lanes that are a stride apart go round like another loop, some loops inside of them.
+  const bool strided = kind == OperandKind::Strided;
+  std::vector<size_t> order(step.loops.size() + (strided ? 1 : 0));
   std::iota(order.begin(), order.end(), 0);
   if (pick(random, 0, 1) == 0) std::shuffle(order.begin(), order.end(), random);
   if (pick(random, 0, 2) == 0) std::reverse(order.begin(), order.end());
   int64_t first = 0;
   for (const size_t k : order) {
+    if (k == step.loops.size()) {
+      operand.tile_stride = extent;
+      extent = extent * step.lane.lanes + (pick(random, 0, 1) == 0 ? stick : 0);
+      continue;
+    }
     if (!moves(k)) continue;
     operand.stride[k] = extent;
     extent = extent * step.loops[k].extent + (pick(random, 0, 3) == 0 ? stick : 0);
@@ -88,6 +95,12 @@ inline Operand random_operand(Random& random, const Step& step, Launch& launch, 
   operand.offset = first + pick(random, 0, 2) * stick;
   operand.symbol = launch.add(random_bytes(random, element, extent + 3 * stick));
   return operand;
+}
+
+// Along sticks or across them; lanes that are a stride apart have nothing behind the last element.
+inline OperandKind random_reading(Random& random, const Step& step) {
+  return step.lane.extent % step.lane.lanes == 0 && pick(random, 0, 2) == 0 ? OperandKind::Strided
+                                                                            : OperandKind::Vector;
 }
 
 inline Operand random_iota(Random& random, const Step& step) {

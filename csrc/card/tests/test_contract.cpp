@@ -59,6 +59,17 @@ void check_all_isas(Contraction problem) {
   }
 }
 
+VectorCode random_scale(Random& random) {
+  VectorCode code;
+  if (random.chance(0.5)) return code;
+  constexpr float kFactors[] = {0.353553f, -3.0f, 1e-9f, 1e9f};
+  code.constants = {{1, std::bit_cast<uint32_t>(kFactors[random.between(0, 3)])}};
+  code.instructions = {{Op::Mul, 2, 0, 1}};
+  if (random.chance(0.7)) code.instructions.push_back({Op::RoundSen169, 3, 2});
+  code.results = {code.instructions.back().target};
+  return code;
+}
+
 int32_t random_split(int64_t extent, Random& random) {
   const auto split = static_cast<int32_t>(random.between(1, 4));
   return extent % split == 0 ? split : 1;
@@ -90,7 +101,10 @@ void check_random_problems(uint64_t seed, int count) {
   Random random(seed);
   for (int i = 0; i < count; ++i) {
     const auto values = static_cast<Values>(random.between(0, 3));
-    check_all_isas(make_contraction(random_sizes(random), values, random));
+    Contraction problem = make_contraction(random_sizes(random), values, random);
+    problem.step.a_code = random_scale(random);
+    problem.step.b_code = random_scale(random);
+    check_all_isas(std::move(problem));
   }
 }
 

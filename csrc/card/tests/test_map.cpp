@@ -20,6 +20,11 @@ void expect_map(const Step& step, Launch& launch, const std::vector<bool>& resul
       });
 }
 
+// Lanes that are a stride apart have nothing behind the last element.
+bool can_read_across(const Step& step) {
+  return step.lane.extent % step.lane.lanes == 0 || step.lane.extent < step.lane.lanes;
+}
+
 bool random_map_agrees(uint64_t seed, int64_t largest) {
   Random random(seed);
   Launch launch(card(0));
@@ -45,9 +50,11 @@ bool random_map_agrees(uint64_t seed, int64_t largest) {
       const bool some = pick(random, 0, 2) == 0;
       std::vector<bool> moves;
       for (size_t k = 0; k < step.loops.size(); ++k) moves.push_back(!some || pick(random, 0, 1) == 0);
-      step.inputs.push_back(random_operand(random, step, launch, element,
-                                           pick(random, 0, 4) == 0 ? OperandKind::Splat : OperandKind::Vector,
-                                           [&](size_t k) { return moves[k]; }));
+      const int64_t reads = pick(random, 0, 9);
+      const OperandKind read = reads < 2                            ? OperandKind::Splat
+                               : reads < 5 && can_read_across(step) ? OperandKind::Strided
+                                                                    : OperandKind::Vector;
+      step.inputs.push_back(random_operand(random, step, launch, element, read, [&](size_t k) { return moves[k]; }));
       input_is_int.push_back(is_int(element));
     }
   }
@@ -65,6 +72,23 @@ bool random_map_agrees(uint64_t seed, int64_t largest) {
   }
   step.code = made.code;
   return agrees(step, launch, [&] { expect_map(step, launch, result_is_int); });
+}
+
+// Elements go to other places as they are, along the sticks of the source or across them.
+bool random_copy_agrees(uint64_t seed) {
+  Random random(seed);
+  Launch launch(card(0));
+  const std::array<DeviceElement, 3> elements = {kByte, kShort, kInt};
+  const DeviceElement element = elements[static_cast<size_t>(pick(random, 0, 2))];
+  Step step = random_nest(random, elems_per_stick(element.format), seed % 10 == 0 ? 100 : 6);
+  step.name = "copy " + std::to_string(seed);
+  const auto all = [](size_t) { return true; };
+  const bool across = can_read_across(step) && pick(random, 0, 3) > 0;
+  const OperandKind read = across ? OperandKind::Strided : OperandKind::Vector;
+  step.inputs = {random_operand(random, step, launch, element, read, all)};
+  step.outputs = {random_operand(random, step, launch, element, OperandKind::Vector, all)};
+  step.code.results = {0};
+  return agrees(step, launch, [&] { expect_map(step, launch, {true}); });
 }
 
 bool random_index_agrees(uint64_t seed, bool scatter) {
@@ -184,6 +208,16 @@ TEST(random_maps_give_the_bits_of_the_definition) {
   with_threads([] {
     for (uint64_t seed = 0; seed < 400; ++seed) {
       const bool right = random_map_agrees(seed, seed % 40 == 0 ? 300 : 6);
+      if (!right) std::printf("seed %d\n", static_cast<int>(seed));
+      CHECK(right);
+    }
+  });
+}
+
+TEST(random_copies_and_restickifies_move_every_element) {
+  with_threads([] {
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      const bool right = random_copy_agrees(seed);
       if (!right) std::printf("seed %d\n", static_cast<int>(seed));
       CHECK(right);
     }

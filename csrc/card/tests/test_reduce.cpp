@@ -156,7 +156,7 @@ Step random_reduce(Random& random, Launch& launch, bool& ints, int64_t largest) 
   ints = pick(random, 0, 2) == 0;
   const DeviceElement element = ints ? kInt : words || pick(random, 0, 3) == 0 ? kFloat : kHalf;
   step.inputs.push_back(
-      random_operand(random, step, launch, element, OperandKind::Vector, [](size_t) { return true; }));
+      random_operand(random, step, launch, element, random_reading(random, step), [](size_t) { return true; }));
   step.code.results = {0};
   const bool with_code = !ints && pick(random, 0, 1) == 0;
   if (with_code) {

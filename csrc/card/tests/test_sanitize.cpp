@@ -82,6 +82,33 @@ TEST(padding_does_not_become_a_result) {
   REPORTS(PARTS("tainted-element", "input 0 'x', element 518", "padding"), launch({twice(z, y)}, z, y));
 }
 
+TEST(a_map_across_sticks_reads_its_elements_and_nothing_else) {
+  Tensor x(80, 70), y(70, 80);  // y is x turned, whole sticks of y at first, then the last rows of x
+  const auto turned = [&](int64_t first, int64_t rows) {
+    Step made = step("turn", y, 1);
+    made.loops = {{1, 1, false}, {64, 1, false}};
+    made.lane = {64, rows, 0, false, false};
+    made.inputs = {operand(0, x, OperandKind::Strided)};
+    made.outputs = {operand(1, y)};
+    made.inputs[0].stride = {0, 1};
+    made.inputs[0].tile_stride = 64;
+    made.inputs[0].offset = first * 64;
+    made.outputs[0].offset = first / 64 * 70 * 64;
+    made.code.instructions = {{Op::Add, 1, 0, 0}};
+    made.code.results = {1};
+    return made;
+  };
+  x.fill(1.0f, 70);
+  y.fill(0.0f);
+  launch({turned(0, 64)}, x, y);
+  REPORTS(PARTS("uninitialised-read", "input 0 'x', element 4480", "nobody has written it"),
+          launch({turned(64, 16)}, x, y));
+  x.fill(3.0f);
+  launch({turned(0, 64), turned(64, 16)}, x, y);
+  CHECK_EQ(y.at<float>(63 * 80 + 79), 6.0f);
+  REPORTS(PARTS("out-of-bounds", "input 0 'x'"), launch({turned(128, 64)}, x, y));
+}
+
 TEST(many_findings_become_few_lines_and_a_count) {
   Tensor x(8, 64), y(8, 64);
   REPORTS(PARTS("uninitialised-read", "and 7 more like these"), launch({twice(x, y)}, x, y));

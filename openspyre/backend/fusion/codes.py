@@ -49,6 +49,8 @@ def link_between(stored: Operand, read: Operand) -> Link | None:
     match stored.data_format:
         case "SEN169_FP16" if all(dtype in _FLOATS for dtype in pair):
             return Link.SEN169
+        case "SEN169_FP16" if pair[0] in _FLOATS and pair[1] == "bool":
+            return Link.SEN169  # who reads truth values asks whether they are 0
         case "SEN169_FP16" if pair == ("bool", "bool"):
             return Link.TRUTH
         case "IEEE_FP32" if all(dtype in _FLOATS for dtype in pair):

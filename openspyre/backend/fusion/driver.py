@@ -9,12 +9,13 @@ from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Memory, Span, in_scratchpads, itemsize
-from openspyre.backend.fusion.nests import lane_of, narrowed
+from openspyre.backend.fusion.nests import is_one_block, narrowed
+from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Operand, Step, StepKind
 
-_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
+_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.CONTRACT)
 _NESTS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 
 
@@ -44,7 +45,7 @@ class Fusion:
     def _narrow(self, place: int) -> None:
         """A map of sticks that have one value each, in lane 0, computes nothing else."""
         maker = self.steps[place]
-        if maker is None or maker.kind is not StepKind.MAP or lane_of(maker.form.step).extent == 1:
+        if maker is None or maker.kind is not StepKind.MAP or not is_one_block(maker.form.step):
             return
         for span, operand in zip(maker.outputs, maker.form.step.outputs, strict=True):
             if not self.memory.is_temp(span.symbol):
@@ -294,11 +295,14 @@ class Fusion:
         return next((k for k, read in enumerate(step.inputs) if read is not None and flows(span, read)), None)
 
     def _readers(self, place: int, span: Span) -> Iterator[int]:
+        flows = self.memory.flows
         alone = self.memory.is_alone(span.symbol)
-        candidates = sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(len(self.steps))
-        for k in candidates:
-            if k > place and (step := self.steps[k]) is not None and self.memory.any_flow((span,), step.reads):
-                yield k
+        for k in sorted(self._reading_symbol.get(span.symbol, ())) if alone else range(place + 1, len(self.steps)):
+            if k > place and (step := self.steps[k]) is not None:
+                for read in step.reads:
+                    if flows(span, read):
+                        yield k
+                        break
 
     def _between(self, first: int, last: int) -> Iterator[Bound]:
         return (step for step in self.steps[first + 1 : last] if step is not None)
@@ -332,7 +336,9 @@ class Fusion:
 
 
 def _inlined(reader: Step, maker: Step, place: int, anywhere: bool) -> Step | None:
-    return inlined(reader, place, maker, anywhere=anywhere)
+    if reader.kind is StepKind.CONTRACT:
+        return fed_by(reader, place, maker)
+    return inlined(reader, place, maker, anywhere=anywhere) or read_through(reader, place, maker)
 
 
 def _appended(maker: Step, reader: Step, output: int, place: int) -> Step | None:

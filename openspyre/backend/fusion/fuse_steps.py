@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.memory import Memory, in_memory, itemsize
 from openspyre.backend.fusion.values import Home, Values, values_of
+from openspyre.program.footprint import footprints
 from openspyre.program.model import Operand, Program, Step, Use
 from openspyre.program.verify import step_problems
+from openspyre.spec.formats import STICK_BYTES
 
 _log = logging.getLogger("spyre.compiler")
 
@@ -50,7 +53,14 @@ class FuseSteps:
         if problems:
             _log.warning("program %r runs without fusion, which made it wrong: %s", program.name, "; ".join(problems))
             return Fused(program, problems)
-        return Fused(replace(program, steps=tuple(step.step(values.homes) for step in kept)))
+        return Fused(_without_idle_end(replace(program, steps=tuple(step.step(values.homes) for step in kept))))
+
+
+def _without_idle_end(program: Program) -> Program:
+    """Places stay where they are; bytes behind the last that any step touches need not be there."""
+    touched = footprints(program).get(len(program.symbols))
+    end = 0 if touched is None else -(-touched.end // STICK_BYTES) * STICK_BYTES
+    return replace(program, pool_bytes=min(end, program.pool_bytes))
 
 
 def _problems(before: Sequence[Bound], after: Sequence[Bound], program: Program) -> Iterator[str]:
@@ -72,39 +82,47 @@ def _bound(steps: Sequence[Step], values: Values, forms: Forms) -> tuple[Bound, 
     """Steps made from one description differ in where their operands begin and in which of them are the same memory."""
     found = []
     for step, inputs, outputs in zip(steps, values.inputs, values.outputs, strict=True):
-        operands = tuple(
-            _at_home(operand, symbol, values.homes)
-            for operand, symbol in zip((*step.inputs, *step.outputs), (*inputs, *outputs), strict=True)
-        )
-        symbols = tuple(dict.fromkeys([operand.symbol for operand in operands if in_memory(operand)]))
-
-        def make(step: Step = step, operands: tuple[Operand, ...] = operands) -> Step:
-            views = tuple(replace(view, symbol=o.symbol) for view, o in zip(step.views, operands, strict=False))
-            first = len(step.inputs)
-            return settled(replace(step, inputs=operands[:first], outputs=operands[first:], views=views))
-
-        found.append(forms.bound(_key(step, operands, symbols), symbols, step, make))
+        chosen, operands = (*inputs, *outputs), (*step.inputs, *step.outputs)
+        offsets = [_offset_at_home(o, symbol, values.homes) for o, symbol in zip(operands, chosen, strict=True)]
+        symbols = tuple(dict.fromkeys([s for o, s in zip(operands, chosen, strict=True) if in_memory(o)]))
+        make = partial(_at_home, step, chosen, offsets)
+        found.append(forms.bound(_key(step, operands, chosen, offsets, symbols), symbols, step, make))
     return tuple(found)
 
 
-def _at_home(operand: Operand, symbol: int, homes: dict[int, Home]) -> Operand:
-    """An operand of a value, counted from where the value begins."""
+def _offset_at_home(operand: Operand, symbol: int, homes: dict[int, Home]) -> int:
+    """An operand's offset, counted from where its value begins."""
     if symbol == operand.symbol or symbol not in homes:
-        return operand
-    o, begin = operand, homes[symbol].begin // itemsize(operand.data_format)
-    return Operand(o.kind, symbol, o.offset - begin, o.strides, o.tile_stride, o.dtype, o.data_format, o.space, o.owner)
+        return operand.offset
+    return operand.offset - homes[symbol].begin // itemsize(operand.data_format)
 
 
-def _key(step: Step, operands: tuple[Operand, ...], symbols: tuple[int, ...]) -> Hashable:
+def _at_home(step: Step, symbols: Sequence[int], offsets: Sequence[int]) -> Step:
+    """The step on its values."""
+    made = [
+        replace(operand, symbol=symbol, offset=offset)
+        for operand, symbol, offset in zip((*step.inputs, *step.outputs), symbols, offsets, strict=True)
+    ]
+    first = len(step.inputs)
+    views = tuple(replace(view, symbol=o.symbol) for view, o in zip(step.views, made, strict=False))
+    return settled(replace(step, inputs=tuple(made[:first]), outputs=tuple(made[first:]), views=views))
+
+
+def _key(
+    step: Step, operands: Sequence[Operand], chosen: Sequence[int], offsets: Sequence[int], symbols: tuple[int, ...]
+) -> Hashable:
     """Equal for steps that are the same but for their symbols. Those of one description have its parts, not copies of them."""
+    numbers = {symbol: number for number, symbol in enumerate(symbols)}
     return (
         step.kind,
         *map(id, (step.loops, step.lane, step.code, step.finish, step.stages, step.contraction)),
         (step.row_results, step.combine, step.index_stride, step.index_bound, step.accumulate, step.cores),
-        tuple([_operand_key(o, symbols.index(o.symbol) if in_memory(o) else o.symbol) for o in operands]),
+        tuple(
+            [
+                (numbers[symbol] if in_memory(o) else symbol, o.kind, offset, o.strides, o.tile_stride, o.dtype)
+                for o, symbol, offset in zip(operands, chosen, offsets, strict=True)
+            ]
+        ),
+        tuple([(o.data_format, o.space, o.owner) for o in operands]),
         tuple([replace(view, symbol=0) for view in step.views]),
     )
-
-
-def _operand_key(o: Operand, symbol: int) -> Hashable:
-    return symbol, o.kind, o.offset, o.strides, o.tile_stride, o.dtype, o.data_format, o.space, o.owner

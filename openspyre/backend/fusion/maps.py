@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
-from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
+from openspyre.backend.fusion.memory import in_memory, itemsize
+from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
 from openspyre.program.model import (
     MAX_OPERANDS,
     MAX_ROW_SCALARS,
@@ -40,17 +41,43 @@ def code_of(step: Step) -> Code:
 
 def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | None:
     """The reader with its input computed instead of loaded; `anywhere`: also where lanes or loops share a value."""
+    maker = _moving_the_same(maker, reader.inputs[place])
     found = fit(reader, Reference(False, place), maker, Reference(True, 0))
-    if found is None or (not anywhere and _repeats(found)):
+    if found is None or (not anywhere and repeats(found)):
         return None
     frame = found.frame
+    if has_tail(frame) and any(operand.kind is OperandKind.STRIDED for operand in found.guest.inputs):
+        return None  # behind the last element of a strided operand nothing can be loaded
     link = link_between(found.guest.outputs[0], frame.inputs[place])
     if link is None or lane_of(maker).store_padding:
         return None
     return _into_rows(found, place, link) if reader.kind is StepKind.ROWS else _into_code(found, place, link)
 
 
-def _repeats(found: Fit) -> bool:
+def _moving_the_same(maker: Step, read: Operand) -> Step:
+    """A map that only moves bits moves elements of any format of that size: those that the reader takes them for."""
+    if not moves_bits(maker) or itemsize(maker.outputs[0].data_format) != itemsize(read.data_format):
+        return maker
+    lane = row_lane(read)
+    (source,), (target,) = maker.inputs, maker.outputs
+    return replace(
+        maker,
+        inputs=(replace(source, dtype=read.dtype, data_format=read.data_format),),
+        outputs=(replace(target, dtype=read.dtype, data_format=read.data_format),),
+        code=Code((lane,), (), (), (0,), (lane,)),
+    )
+
+
+def moves_bits(step: Step) -> bool:
+    """Whether a map stores what it loads."""
+    if step.kind is not StepKind.MAP or (len(step.inputs), len(step.outputs)) != (1, 1):
+        return False
+    (source,), (target,), code = step.inputs, step.outputs, code_of(step)
+    same = (source.dtype, source.data_format) == (target.dtype, target.data_format)
+    return same and in_memory(source) and not code.instructions and code.results == (0,)
+
+
+def repeats(found: Fit) -> bool:
     shared = any(step is None and loop.extent > 1 for step, loop in zip(found.steps, found.frame.loops, strict=True))
     return shared or (found.one_lane and lane_of(found.frame).extent > 1)
 

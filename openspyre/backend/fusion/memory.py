@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from openspyre.program.model import Operand, OperandKind, Space, Step, Use
+from openspyre.program.model import Operand, Space, Step, Use
 from openspyre.program.reach import bounds, lanes_of, pieces
 from openspyre.program.reach import itemsize as bytes_of_element
 from openspyre.spec.formats import STICK_BYTES
@@ -50,7 +50,7 @@ class Memory:
         """Whether what was written may be what is read. Values that lie in the same bytes one after the other are apart."""
         if written.symbol == read.symbol:
             return written.first < read.end and read.first < written.end and _lanes_meet(written, read)
-        return self._aliased(written.symbol, read.symbol)
+        return max(written.symbol, read.symbol) < len(self.uses) and self._aliased(written.symbol, read.symbol)
 
     def meet(self, one: Span, other: Span) -> bool:
         """Whether they share a byte."""
@@ -76,7 +76,7 @@ def _lanes_meet(one: Span, other: Span) -> bool:
 
 
 def in_memory(operand: Operand) -> bool:
-    return operand.kind in (OperandKind.VECTOR, OperandKind.SPLAT) and operand.space is Space.MEMORY
+    return operand.kind.in_memory and operand.space is Space.MEMORY
 
 
 @lru_cache(maxsize=64)

@@ -74,12 +74,17 @@ def widened(step: Step, lanes: int, leaving: Operand | None = None) -> Step | No
     return replace(step, loops=loops, lane=replace(lane, lanes=lanes), inputs=inputs, outputs=outputs)
 
 
+def is_one_block(step: Step) -> bool:
+    """Whether it has several lanes, and all of them in one block."""
+    lane = lane_of(step)
+    return lane.extent > 1 and (lane.block_loop < 0 or step.loops[lane.block_loop].extent == 1)
+
+
 def narrowed(step: Step) -> Step | None:
     """The same step for lane 0 alone, where a block of lanes is one stick of every result."""
     lane = lane_of(step)
-    blocks = 1 if lane.block_loop < 0 else step.loops[lane.block_loop].extent
     sticks = [lane.lanes * itemsize(operand.data_format) for operand in step.outputs]
-    if blocks > 1 or lane.store_padding or any(size != STICK_BYTES for size in sticks):
+    if lane.store_padding or any(size != STICK_BYTES for size in sticks):
         return None
     groups = [tuple(map(_single, group)) for group in (step.inputs, step.outputs)]
     return replace(step, lane=LaneBlock(lane.lanes, 1, -1), inputs=groups[0], outputs=groups[1])
@@ -96,7 +101,7 @@ def _doubled(operand: Operand, block: int) -> Operand | None:
     match operand.kind:
         case OperandKind.VECTOR:
             return replace(operand, strides=strides, tile_stride=stride)
-        case OperandKind.IOTA:
+        case OperandKind.IOTA | OperandKind.STRIDED:
             return replace(operand, strides=strides) if stride == operand.tile_stride * _WIDE // 2 else None
     return replace(operand, strides=strides) if stride == 0 else None
 

@@ -88,6 +88,7 @@ class StickMap:
         self._edges = edges[np.diff(edges, prepend=-1) > 0]
         self._last = np.full(len(self._edges), -1, np.int32)
         self._writes: list[_Write] = []
+        self._known: dict[Sticks, Indices] = {}  # layers use the same places, one after the other
 
     def write(self, access: Sticks) -> int:
         """The number of a write."""
@@ -123,6 +124,12 @@ class StickMap:
         return frozenset(number for number in numbers if number >= 0)
 
     def _indices(self, access: Sticks) -> Indices:
+        found = self._known.get(access)
+        if found is None:
+            found = self._known[access] = self._searched(access)
+        return found
+
+    def _searched(self, access: Sticks) -> Indices:
         if not access.grid:
             first, end = self._edges.searchsorted((access.first, access.first + access.run)).tolist()
             return slice(first, end)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from openspyre.artifact.superdsc import PRESENT
+from dataclasses import replace
+
+from openspyre.artifact.superdsc import PRESENT, Stick
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, Part, nest_of
-from openspyre.backend.superdsc.pointwise import step_of
+from openspyre.backend.superdsc.pointwise import MASK_VALUE, number, step_of
+from openspyre.backend.superdsc.staging import parts_of, placed
 from openspyre.program.model import Combine, Contraction, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, trace
+
+_MULTIPLIED = (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32)  # what the card has kernels for
 
 
 def lower_contraction(instance: Instance, workspace: Workspace) -> list[Step]:
@@ -26,10 +32,26 @@ def lower_contraction(instance: Instance, workspace: Workspace) -> list[Step]:
         raise InvalidArgument(f"{op.name}: sums over {', '.join(summed) or 'nothing'}, a product sums over one dim")
     (k,) = summed
     n = out.tensor.stick
-    plain = all(len(access.tensor.sticks) == 1 for access in (a, b, out))
-    if plain and a.tensor.stick == k and b.tensor.stick == n and out.moves(n) and not a.moves(n):
-        return [_product(instance, a, b, out, n, k)]
+    if a.tensor.stick == k and b.tensor.stick == n and out.moves(n) and not a.moves(n):
+        if all(access.tensor.format in _MULTIPLIED and len(access.tensor.sticks) == 1 for access in (a, b)):
+            return [_product(instance, a, b, out, n, k)]
+        wide_a, wide_b = (_widened(instance, access, workspace) for access in (a, b))
+        return [*wide_a[0], *wide_b[0], _product(instance, wide_a[1], wide_b[1], out, n, k)]
     return [_points(instance, a, b, out, k)]
+
+
+def _widened(instance: Instance, access: Access, workspace: Workspace) -> tuple[list[Step], Access]:
+    """An operand in 8 bits as 16-bit numbers, which hold them all: its sticks along one dim, as the product reads it."""
+    tensor = access.tensor
+    if tensor.format in _MULTIPLIED and len(tensor.sticks) == 1:
+        return [], access
+    form = DataFormats.SEN169_FP16
+    wide = placed(
+        instance, replace(tensor, format=form, sticks=(Stick(tensor.stick, form.elems_per_stick()),)), workspace
+    )
+    nest = nest_of(parts_of(instance, access)[0], (access, wide), lane=tensor.stick)
+    code = trace(lambda x: x, (Lane.FLOAT,))
+    return [step_of(nest, StepKind.MAP, (nest.operand(access),), (nest.operand(wide),), code=code)], wide
 
 
 def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: str) -> Step:
@@ -45,6 +67,8 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
         parts.append(Part("", 1, 1, 1))
     for label, unit in ((n, lanes), (k, k_lanes)):
         axis = by_label[label]
+        if label == k and axis.split == 1:
+            axis = replace(axis, size=-(-_summed(instance, k) // unit) * unit)
         if axis.size % (unit * axis.split):
             raise InvalidArgument(
                 f"{instance.op.name}: {label} has {axis.per_core} elements per core, sticks of {unit} must be whole"
@@ -52,11 +76,20 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
         parts.append(Part(label, axis.size // unit, unit, axis.split))
     nest = Nest(instance, tuple(parts), n, lanes, frozenset((k,)))
     nest_k = Nest(instance, tuple(parts), k, k_lanes, frozenset((k,)))
-    valid = min((mask.valid for mask in instance.op.masks if mask.label == k), default=by_label[k].size)
-    contraction = Contraction(k_extent=valid, k_lanes=k_lanes, b_row_stride=b.strides[k])
+    contraction = Contraction(_summed(instance, k), k_lanes, b.strides[k])
     return step_of(
         nest, StepKind.CONTRACT, (nest_k.operand(a), nest.operand(b)), (nest.operand(out),), contraction=contraction
     )
+
+
+def _summed(instance: Instance, k: str) -> int:
+    """Elements of k that are summed: masked ones are zeros, and add nothing."""
+    size = instance.size(k)
+    valid = next((mask.valid for mask in instance.op.masks if mask.label == k), size)
+    value = instance.op.constant(MASK_VALUE)
+    if valid < size and value is not None and number(value) != 0.0:
+        raise InvalidArgument(f"{instance.op.name}: {k} is masked with {number(value)}, a product's padding is zero")
+    return min(valid, size)
 
 
 def _points(instance: Instance, a: Access, b: Access, out: Access, k: str) -> Step:

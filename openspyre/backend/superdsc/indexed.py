@@ -22,7 +22,7 @@ def lower_indexed(instance: Instance, workspace: Workspace) -> list[Step]:
     chosen = table.tensor.indexed
     if chosen is None or table.tensor.stick == chosen:
         raise InvalidArgument(f"{op.name}: the index must choose along a dim outside the sticks, found {chosen}")
-    nest = nest_of(instance, (source, target), lane=target.tensor.stick)
+    nest = nest_of(instance, (source, target), lane=target.tensor.stick, across=False)
     along = index.tensor.stick
     if instance.size(along) > index.tensor.elems_per_stick and index.strides[along] != index.tensor.elems_per_stick:
         raise InvalidArgument(f"{op.name}: the index tensor's sticks along {along} do not follow each other")

@@ -29,6 +29,13 @@ class Access:
     def moves(self, label: str) -> bool:
         return self.tensor.scale(label) == PRESENT and label in self.strides
 
+    def moved(self, label: str, by: int) -> Access:
+        """The same from so many elements further along a dim, where a stick begins."""
+        if not self.moves(label) or by == 0:
+            return self
+        per_stick = prod(stick.size for stick in self.tensor.sticks if stick.label == label)
+        return replace(self, byte=self.byte + by // per_stick * self.strides[label] * self.tensor.bytes_per_element)
+
 
 @dataclass(slots=True)
 class Workspace:
@@ -84,7 +91,7 @@ def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> li
             )
             found.append(Instance(op, op.axes, {}, accesses, group))
         else:
-            found += [_of_core(op, slices, core, strides, locate) for slices, core in group.items()]
+            found += [_of_core(op, slices, core, strides, absent, locate) for slices, core in group.items()]
     return found
 
 
@@ -162,14 +169,15 @@ def _held(op: SuperDsc, tensor: Tensor, axis: Axis) -> int:
     return axis.per_core
 
 
-def slice_elements(op: SuperDsc, tensor: Tensor, strides: dict[str, int], slices: tuple[int, ...]) -> int:
-    """Elements from the tensor's begin to a slice's, in memory."""
-    total = 0
-    for axis, index in zip(op.axes, slices, strict=True):
-        if tensor.scale(axis.label) == PRESENT and axis.label in strides and axis.label != tensor.indexed:
-            per_stick = prod(stick.size for stick in tensor.sticks if stick.label == axis.label)
-            total += index * (axis.per_core // per_stick) * strides[axis.label]
-    return total
+def _slice_bytes(op: SuperDsc, tensor: Tensor, strides: dict[str, int]) -> list[tuple[int, int]]:
+    """Of each divided dim that a tensor in memory moves along: its place among the axes, and bytes from slice to slice."""
+    found = []
+    for place, axis in enumerate(op.axes):
+        label = axis.label
+        if axis.split > 1 and tensor.scale(label) == PRESENT and label in strides and label != tensor.indexed:
+            per_stick = prod(stick.size for stick in tensor.sticks if stick.label == label)
+            found.append((place, axis.per_core // per_stick * strides[label] * tensor.bytes_per_element))
+    return found
 
 
 def _base(
@@ -179,9 +187,15 @@ def _base(
     if tensor.component is Component.SCRATCHPAD:
         starts = {tensor.starts[core] for core in group.values()}
         return Address(None, starts.pop()) if len(starts) == 1 else None
+    steps = _slice_bytes(op, tensor, strides)
     base: Address | None = None
+    seen: set[tuple[int, int]] = set()
     for slices, core in group.items():
-        found = locate(tensor.starts[core]) + -slice_elements(op, tensor, strides, slices) * tensor.bytes_per_element
+        key = (tensor.starts[core], sum([slices[place] * step for place, step in steps]))
+        if key in seen:
+            continue
+        seen.add(key)
+        found = locate(key[0]) + -key[1]
         if base is not None and found != base:
             return None
         base = found
@@ -189,7 +203,12 @@ def _base(
 
 
 def _of_core(
-    op: SuperDsc, slices: tuple[int, ...], core: int, strides: list[tuple[dict[str, int], int]], locate: Locate
+    op: SuperDsc,
+    slices: tuple[int, ...],
+    core: int,
+    strides: list[tuple[dict[str, int], int]],
+    absent: list[dict[str, int]],
+    locate: Locate,
 ) -> Instance:
     reduced = [
         axis.label
@@ -204,8 +223,8 @@ def _of_core(
     axes = tuple(replace(axis, size=axis.per_core, split=1) for axis in op.axes)
     first = {axis.label: index * axis.per_core for axis, index in zip(op.axes, slices, strict=True)}
     accesses = []
-    for tensor, (moved, room) in zip(op.tensors, strides, strict=True):
+    for tensor, (moved, room), rows in zip(op.tensors, strides, absent, strict=True):
         start = tensor.starts[core]
         at = Address(None, start) if tensor.component is Component.SCRATCHPAD else locate(start)
-        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room))
+        accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room, rows))
     return Instance(op, axes, first, tuple(accesses), {(0,) * len(axes): core})

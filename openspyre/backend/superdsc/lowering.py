@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from openspyre.artifact.bundle_function import Execute
-from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.documented import DocumentedBundle, addresses
 from openspyre.artifact.superdsc import Indirection, SuperDsc
 from openspyre.backend.superdsc.contraction import lower_contraction
 from openspyre.backend.superdsc.extension import lower_extension
@@ -107,14 +107,14 @@ def _steps(
     workspace: Workspace,
 ) -> list[Step]:
     op = bundle.ops[execute.file]
+    locate = addresses(execute, iterations)
     if op.extension is not None:
-        return [lower_extension(op, op.extension, partial(bundle.address, execute, iterations=iterations))]
+        return [lower_extension(op, op.extension, locate)]
     lower = lowering_of(op)
     if lower is None:
         raise InvalidArgument(
             f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops --hardware` lists them)"
         )
-    locate = partial(bundle.address, execute, iterations=iterations)
     steps: list[Step] = []
     for instance in instances(op, locate, argument_bytes.__getitem__):
         workspace.begin()

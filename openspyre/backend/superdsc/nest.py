@@ -1,4 +1,4 @@
-"""Loops and operands of a step for an instance: along the sticks of its tensors, or point by point where sticks do not agree."""
+"""Loops and operands of a step for an instance: along the sticks of what it writes, or point by point where a stick has several dims."""
 
 from __future__ import annotations
 
@@ -75,23 +75,32 @@ class Nest:
         scale = tensor.bytes_per_element // (STICK_BYTES // form.elems_per_stick()) or 1
         shrink = (STICK_BYTES // form.elems_per_stick()) // tensor.bytes_per_element or 1
         dtype, name = _BITS[STICK_BYTES // form.elems_per_stick()] if bits else (VALUES[form], form.name)
-        vector = self.is_vector(access)
+        kind = self.kind_of(access)
         strides = tuple(self._stride(access, part) * scale // shrink for part in self.parts)
-        sticks = self.lanes // tensor.elems_per_stick if vector else 1
+        apart = 0  # sticks of a block, or its lanes
+        if self.lane is not None and (
+            kind is OperandKind.STRIDED or (kind is OperandKind.VECTOR and self.lanes > tensor.elems_per_stick)
+        ):
+            shares = any(stick.label == self.lane for stick in tensor.sticks) and kind is OperandKind.STRIDED
+            apart = (within(access, self.lane) if shares else access.strides[self.lane]) * scale // shrink
         scratchpad = tensor.component is Component.SCRATCHPAD
         return Operand(
-            kind=OperandKind.VECTOR if vector else OperandKind.SPLAT,
+            kind=kind,
             symbol=0 if scratchpad else access.symbol,
             offset=access.byte // (STICK_BYTES // form.elems_per_stick()),
             strides=strides,
-            tile_stride=access.strides[self.lane] if vector and sticks > 1 and self.lane is not None else 0,
+            tile_stride=apart,
             dtype=dtype,
             data_format=name,
             space=Space.SCRATCHPAD if scratchpad else Space.MEMORY,
         )
 
-    def is_vector(self, access: Access) -> bool:
-        return self.lane is not None and access.tensor.stick == self.lane and access.moves(self.lane)
+    def kind_of(self, access: Access) -> OperandKind:
+        """Along its sticks, across them, or one value for all lanes."""
+        if self.lane is None or not access.moves(self.lane):
+            return OperandKind.SPLAT
+        sticks = access.tensor.sticks
+        return OperandKind.VECTOR if [stick.label for stick in sticks] == [self.lane] else OperandKind.STRIDED
 
     def _stride(self, access: Access, part: Part) -> int:
         if not access.moves(part.label) or part.label == access.tensor.indexed:
@@ -123,29 +132,49 @@ def within(access: Access, label: str) -> int:
 
 
 def nest_of(
-    instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str] = frozenset(), *, lane: str | None
+    instance: Instance,
+    accesses: tuple[Access, ...],
+    reduced: frozenset[str] = frozenset(),
+    *,
+    lane: str | None,
+    across: bool = True,
 ) -> Nest:
-    """Loops over an instance. Along `lane` if all of these tensors can be taken so, else point by point."""
-    if lane is not None and all(_fits(access, lane) for access in accesses):
-        along = [a.tensor.elems_per_stick for a in accesses if a.tensor.stick == lane and a.moves(lane)]
+    """Loops over an instance. Along `lane` if what is written can be taken so, else point by point.
+
+    The last of these tensors is written; with `across` the others may have their sticks along other dims.
+    """
+    along_lane = accesses[-1:] if across else accesses
+    if lane is not None and all(len(a.tensor.sticks) == 1 and _fits(a, lane) for a in along_lane):
+        along = [a.tensor.elems_per_stick for a in accesses if _runs_along(a, lane)]
         lanes = max(along, default=64)
-        split = next(axis.split for axis in instance.axes if axis.label == lane)
-        if split == 1 or instance.size(lane) % (lanes * split) == 0:
-            parts = tuple(
-                Part(axis.label, -(-axis.size // lanes), lanes, axis.split)
-                if axis.label == lane
-                else Part(axis.label, axis.size, 1, axis.split)
-                for axis in instance.axes
-            )
-            return Nest(instance, parts, lane, max(lanes, 32), reduced)
+        axis = next(axis for axis in instance.axes if axis.label == lane)
+        crossed = [a for a in accesses if a.moves(lane) and not _runs_along(a, lane)]
+        ends = axis.size > lanes and axis.size % lanes  # across sticks, what does not fill a block is a step of its own
+        if any(_share(a, lane) not in (1, lanes) or ends for a in crossed):
+            return _by_points(instance, accesses, reduced)
+        if axis.split == 1 or axis.size % (lanes * axis.split) == 0:
+            blocks = Part(lane, -(-axis.size // lanes), lanes, axis.split)
+            groups = [[blocks] if a is axis else _points(a.label, a.size, a.split, accesses) for a in instance.axes]
+            return Nest(instance, tuple(part for group in groups for part in group), lane, max(lanes, 32), reduced)
+    return _by_points(instance, accesses, reduced)
+
+
+def _by_points(instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str]) -> Nest:
     parts = tuple(part for axis in instance.axes for part in _points(axis.label, axis.size, axis.split, accesses))
     return Nest(instance, parts, None, 64, reduced)
 
 
+def _runs_along(access: Access, lane: str) -> bool:
+    return [stick.label for stick in access.tensor.sticks] == [lane] and access.moves(lane)
+
+
+def _share(access: Access, lane: str) -> int:
+    """Elements of a dim in one stick."""
+    return prod(stick.size for stick in access.tensor.sticks if stick.label == lane) if access.moves(lane) else 1
+
+
 def _fits(access: Access, lane: str) -> bool:
     tensor = access.tensor
-    if len(tensor.sticks) > 1:
-        return False
     if tensor.stick == lane:
         return True
     return tensor.scale(tensor.stick) == ONE_LANE or not access.moves(tensor.stick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +33,10 @@ def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     inputs = (nest.operand(source, bits=same),)
     lane = Lane.INT if same or VALUES[source.tensor.format].startswith("int") else Lane.FLOAT
     code = trace(lambda x: convert(x, lane), (lane,))
-    return [step_of(nest, StepKind.MAP, inputs, (nest.operand(target, bits=same),), code=code)]
+    step = step_of(nest, StepKind.MAP, inputs, (nest.operand(target, bits=same),), code=code)
+    if step.lane is not None and target.tensor.stick in source.rows:  # what is not in memory becomes zeros
+        step = replace(step, lane=replace(step.lane, store_padding=True))
+    return [step]
 
 
 def lower_pointwise(instance: Instance, workspace: Workspace, row: Row) -> list[Step]:

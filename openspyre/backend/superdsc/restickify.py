@@ -1,4 +1,4 @@
-"""`ReStickifyOpHBM`: the same elements with another dim along the sticks. Rows that memory does not have are not touched."""
+"""`ReStickifyOpHBM`: the same elements with another dim along the sticks. Rows that memory does not have are read as zeros and not written."""
 
 from __future__ import annotations
 
@@ -39,9 +39,6 @@ def _ranges(axis: Axis, accesses: tuple[Access, ...]) -> Iterator[tuple[int, int
 
 
 def _moved(access: Access, begins: dict[str, int]) -> Access:
-    moved = 0
     for label, begin in begins.items():
-        if access.moves(label):
-            per_stick = prod(stick.size for stick in access.tensor.sticks if stick.label == label)
-            moved += begin // per_stick * access.strides[label]
-    return replace(access, byte=access.byte + moved * access.tensor.bytes_per_element)
+        access = access.moved(label, begin)
+    return access

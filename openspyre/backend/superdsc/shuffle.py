@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from openspyre.artifact.superdsc import Axis, Component, SuperDsc, Tensor
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
@@ -79,9 +78,6 @@ def _copy(
 
 def _within(access: Access, box: Box, held: Box) -> Access:
     """The access moved to where a box begins in what a core has."""
-    moved = 0
     for label, (first, _) in box.items():
-        if access.moves(label):
-            per_stick = prod(stick.size for stick in access.tensor.sticks if stick.label == label)
-            moved += (first - held[label][0]) // per_stick * access.strides[label]
-    return replace(access, byte=access.byte + moved * access.tensor.bytes_per_element)
+        access = access.moved(label, first - held[label][0])
+    return access

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from openspyre.artifact.superdsc import PRESENT, Component
+from openspyre.artifact.superdsc import PRESENT, Component, Tensor
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import nest_of
 from openspyre.backend.superdsc.pointwise import Lowering, step_of
@@ -36,14 +36,19 @@ def lower_staged(instance: Instance, workspace: Workspace, lower: Lowering) -> l
             continue
         twin = accesses[number] = _in_memory(instance, access, workspace)
         if number in op.outputs:
-            after += [_copy(part, twin, access) for part in _parts(instance, access)]
+            after += [_copy(part, twin, access) for part in parts_of(instance, access)]
         else:
-            before.append(_copy(_parts(instance, access)[0], access, twin))
+            before.append(_copy(parts_of(instance, access)[0], access, twin))
     return [*before, *lower(replace(instance, accesses=tuple(accesses)), workspace), *after]
 
 
 def _in_memory(instance: Instance, access: Access, workspace: Workspace) -> Access:
-    tensor = replace(access.tensor, component=Component.MEMORY, gaps=(), owners=())
+    return placed(instance, access.tensor, workspace)
+
+
+def placed(instance: Instance, like: Tensor, workspace: Workspace) -> Access:
+    """A tensor of its own in memory with the dims of another, one stick behind the other."""
+    tensor = replace(like, component=Component.MEMORY, gaps=(), owners=())
     strides, inner = {}, tensor.elems_per_stick
     for label in tensor.order:
         strides[label] = inner
@@ -52,7 +57,7 @@ def _in_memory(instance: Instance, access: Access, workspace: Workspace) -> Acce
     return Access(tensor, strides, workspace.symbol, workspace.take(inner * tensor.bytes_per_element), 0)
 
 
-def _parts(instance: Instance, access: Access) -> list[Instance]:
+def parts_of(instance: Instance, access: Access) -> list[Instance]:
     """The instance over the dims a tensor has. Cores with the same part of it are in one instance each."""
     kept = [place for place, axis in enumerate(instance.axes) if access.moves(axis.label)]
     axes = tuple(instance.axes[place] for place in kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,10 +14,11 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Provenance, SourcePlace, SuperDsc
 from openspyre.compiler import ir
 from openspyre.compiler.emit.extension import extension_op
-from openspyre.compiler.emit.indices import dense_twins, with_dense_constants, with_dense_indices
+from openspyre.compiler.emit.indices import with_dense_constants, with_dense_indices
 from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import superdsc_of
-from openspyre.compiler.emit.staging import staged
+from openspyre.compiler.emit.staging import Takes, staged
+from openspyre.compiler.structure import structure_of
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -38,16 +39,51 @@ class Emitted:
 
 def emit_documented(program: ir.Program) -> Emitted:
     """The bundle of a program whose layouts, splits and places are chosen."""
-    twins = dense_twins(program)
-    buffers = {buffer.name: buffer for buffer in (*program.buffers, *twins.values())}
-    anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0))
+    known = _Hardware()
+    program = with_dense_constants(program, known.takes)
+    prepared = _prepared(program, known.takes)
+    return _Emitter(prepared, _staging(program, prepared)).emitted()
 
-    def takes(op: ir.Op) -> bool:
-        return not isinstance(anywhere.operations(op), str)
 
-    program = with_dense_constants(program, twins, takes)
-    prepared = staged(with_dense_indices(program, takes))
-    return _Emitter(prepared, frozenset(b.name for b in prepared.buffers[len(program.buffers) :])).emitted()
+def extensions_of(program: ir.Program) -> list[tuple[ir.Op, str]]:
+    """Ops of a lowered program that the hardware does not have, and why."""
+    known = _Hardware()
+    program = with_dense_constants(program, known.takes)
+    prepared = _prepared(program, known.takes)
+    known.staging = _staging(program, prepared)
+    buffers = {buffer.name: buffer for buffer in prepared.buffers}
+    ops = [op for op in prepared.ops if all(dim.size or dim.reduced for dim in op.dims)]
+    return [(op, reason) for op in ops if (reason := known.reason(op, buffers)) is not None]
+
+
+def _prepared(program: ir.Program, takes: Takes) -> ir.Program:
+    return staged(with_dense_indices(program, takes))
+
+
+def _staging(program: ir.Program, prepared: ir.Program) -> frozenset[str]:
+    return frozenset(buffer.name for buffer in prepared.buffers[len(program.buffers) :])
+
+
+class _Hardware:
+    """Whether the hardware has an op, asked once for all ops of a structure in places of a kind."""
+
+    def __init__(self) -> None:
+        self.staging: frozenset[str] = frozenset()
+        self._reasons: dict[Hashable, str | None] = {}
+
+    def takes(self, op: ir.Op, buffers: dict[str, ir.Buffer]) -> bool:
+        return self.reason(op, buffers) is None
+
+    def reason(self, op: ir.Op, buffers: dict[str, ir.Buffer]) -> str | None:
+        """Why it has none."""
+        names = [access.buffer for access in op.accesses]
+        places = tuple((buffers[name].role is ir.Role.TEMP, name in self.staging) for name in names)
+        key = (structure_of(op, buffers), places)
+        if key not in self._reasons:
+            anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0), self.staging)
+            found = anywhere.operation(op)
+            self._reasons[key] = found if isinstance(found, str) else None
+        return self._reasons[key]
 
 
 class _Emitter:
@@ -71,12 +107,12 @@ class _Emitter:
         for op in self.program.ops:
             if any(dim.size == 0 and not dim.reduced for dim in op.dims):
                 continue  # nothing to compute
-            found = lowering.operations(op)
+            found = lowering.operation(op)
             if isinstance(found, str):
                 self.extensions.append((op.row, found))
                 body.append(self._write(op, partial(extension_op, op, self.buffers, lowering)))
             else:
-                body += [self._write(op, partial(superdsc_of, operation)) for operation in found]
+                body.append(self._write(op, partial(superdsc_of, found)))
         pool = (Argument("pool", "pool", self.program.pool_bytes),) if self.first else ()
         parameters = [Parameter(POOL)] if self.first else []
         parameters += [Parameter(f"arg_{number}_base_addr") for number in range(len(self.arguments))]

@@ -11,12 +11,17 @@ from openspyre.spec.ops import TABLE, Kind
 
 # Rows that are an op of the hardware with its operands in another order.
 _ORDERS = {"rsub": (1, 0), "masked_fill": (1, 2, 0), "square": (0, 0)}
-# Truth values are 0.0 and 1.0: what logic is on them.
-_LOGIC = {"logical_and": "mul", "bitwise_and": "mul", "logical_or": "maximum", "bitwise_or": "maximum"}
-_LOGIC |= {"logical_xor": "notequal", "bitwise_xor": "notequal"}
+# Truth values are 0.0 and 1.0: what the bits' logic is on them.
+_LOGIC = {"bitwise_and": "mul", "bitwise_or": "maximum", "bitwise_xor": "notequal"}
 _GIVES_TRUTH = {"equal", "notequal", "greaterthan", "greaterequal", "lesserthan", "lesserequal"}
 _KEEPS_TRUTH = {"mul", "maximum", "minimum", "where3", "identity", "max", "min"}
 _HALVES = ("float16", "bfloat16")
+_CASTS = {
+    (DataFormats.SEN169_FP16, DataFormats.SEN169_FP16): "identity",
+    (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32): "dl16tofp32",
+    (DataFormats.IEEE_FP32, DataFormats.SEN169_FP16): "fp32todl16",
+    (DataFormats.SEN143_FP8, DataFormats.SEN169_FP16): "fp8todl16",
+}
 
 
 class NoSuchOp(Exception):
@@ -32,43 +37,32 @@ class Form:
     constants: tuple[tuple[str, float], ...] = ()
 
 
-def forms_of(op: ir.Op, formats: dict[int, DataFormats]) -> tuple[Form, ...] | str:
-    """Ops of the hardware that compute a pointwise or creation row, the later ones on the target of the first; or why there are none.
+def form_of(op: ir.Op, formats: dict[int, DataFormats]) -> Form:
+    """The op of the hardware that computes a pointwise or creation row; NoSuchOp if there is none.
 
     `formats`: of operands that are in memory, by their place among inputs and outputs.
     """
     row = TABLE[op.row]
     if len(op.outputs) != 1:
-        return "it has several results"
+        raise NoSuchOp("it has several results")
     given = tuple(_constant(operand) for operand in op.inputs)
     if any(isinstance(operand, ir.Iota) for operand in given):
-        return "it counts places"
-    found: tuple[Form, ...] | str
+        raise NoSuchOp("it counts places")
+    truths = all(isinstance(o, ir.Access) and o.dtype == "bool" for o in op.inputs)
     if row.kind is Kind.CREATION:
-        found = (Form("identity", given),) if op.row in ("fill", "iota") else "no op of the hardware creates it"
+        if op.row not in ("fill", "iota"):
+            raise NoSuchOp("no op of the hardware creates it")
+        form = Form("identity", given)
     elif op.row == "cast":
-        found = _cast(op, given, formats)
-    elif op.row == "clamp":
-        found = (Form("maximum", given[:2]), Form("minimum", (op.outputs[0], given[2])))
-        if formats.get(0) is DataFormats.SEN169_FP16 and (clip := _with_constants("clip", given)) is not None:
-            found = (clip,)
-        elif isinstance(given[2], ir.Access) and given[2].buffer == op.outputs[0].buffer:
-            found = "its bound lies where its result does"
+        form = _cast(op, given, formats)
+    elif truths and op.row == "bitwise_not":
+        form = Form("equal", (given[0], 0.0))
     else:
-        truths = all(isinstance(o, ir.Access) and o.dtype == "bool" for o in op.inputs)
-        name = _LOGIC.get(op.row) if truths else None
-        if truths and op.row in ("logical_not", "bitwise_not"):
-            found = (Form("equal", (given[0], 0.0)),)
-        else:
-            order = _ORDERS.get(op.row, range(len(given)))
-            whole = _with_constants(row.artifact, given)
-            found = (
-                (whole,) if whole is not None else (Form(name or row.artifact, tuple(given[place] for place in order)),)
-            )
-    if isinstance(found, str):
-        return found
-    reasons = [reason for form in found if (reason := _refusal(form, op, formats))]
-    return reasons[0] if reasons else found
+        name = _LOGIC.get(op.row, row.artifact) if truths else row.artifact
+        order = _ORDERS.get(op.row, range(len(given)))
+        form = _with_constants(name, given) or Form(name, tuple(given[place] for place in order))
+    _check(form, op, formats)
+    return form
 
 
 def _with_constants(name: str, given: tuple[ir.Operand | float, ...]) -> Form | None:
@@ -86,55 +80,51 @@ def _constant(operand: ir.Operand) -> ir.Operand | float:
     return operand
 
 
-def _cast(op: ir.Op, given: tuple[ir.Operand | float, ...], formats: dict[int, DataFormats]) -> tuple[Form, ...] | str:
+def _cast(op: ir.Op, given: tuple[ir.Operand | float, ...], formats: dict[int, DataFormats]) -> Form:
     source, target = op.inputs[0], op.outputs[0]
     if not isinstance(source, ir.Access):
-        return (Form("identity", given),)
+        return Form("identity", given)
     pair = (formats[0], formats[len(op.inputs)])
     if source.dtype == target.dtype and pair[0] is pair[1]:
-        return (Form("identity", given),)
+        return Form("identity", given)
+    if target.dtype == "bool" and source.dtype in _HALVES:
+        return Form("notequal", (source, 0.0))
     floats = all("float" in dtype or dtype == "bool" for dtype in (source.dtype, target.dtype))
-    if target.dtype == "bool":
-        return (
-            (Form("notequal", (source, 0.0)),)
-            if source.dtype in _HALVES
-            else f"it makes truth values of {source.dtype}"
-        )
-    if not floats:
-        return f"no op of the hardware makes {target.dtype} of {source.dtype}"
-    names = {
-        (DataFormats.SEN169_FP16, DataFormats.SEN169_FP16): "identity",
-        (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32): "dl16tofp32",
-        (DataFormats.IEEE_FP32, DataFormats.SEN169_FP16): "fp32todl16",
-        (DataFormats.SEN143_FP8, DataFormats.SEN169_FP16): "fp8todl16",
-    }
-    name = names.get(pair)
-    return (Form(name, given),) if name else f"no op of the hardware makes {pair[1].name} of {pair[0].name}"
+    name = _CASTS.get(pair) if floats and (target.dtype != "bool" or source.dtype == "bool") else None
+    if name is None:
+        raise NoSuchOp(f"no op of the hardware makes {target.dtype} of {source.dtype}")
+    return Form(name, given)
 
 
-def _refusal(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> str | None:
+def format_of_number(number: ir.Scalar | ir.Constant, met: DataFormats) -> DataFormats:
+    """A number's own format, or float32 beside float32: its 16 bits are exact there."""
+    own = require_supported(number.dtype).device
+    return met if (own, met) == (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32) else own
+
+
+def _check(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> None:
     known = HARDWARE.get(form.name)
     if known is None or known.shape not in (Shape.POINTWISE, Shape.MOVEMENT, Shape.CAST):
-        return f"the hardware has no op {form.name!r}"
+        raise NoSuchOp(f"the hardware has no op {form.name!r}")
     if known.inputs != len(form.operands):
-        return f"{form.name} of the hardware takes {known.inputs} tensors"
-    if known.constants != tuple(name for name, _ in form.constants) or form.name.startswith("layernorm"):
-        return f"its numbers are known at launch, {form.name} of the hardware has them as constants"
+        raise NoSuchOp(f"{form.name} of the hardware takes {known.inputs} tensors")
+    if known.constants != tuple(name for name, _ in form.constants):
+        raise NoSuchOp(f"its numbers are known at launch, {form.name} of the hardware has them as constants")
     target = op.outputs[0]
     used = {formats[len(op.inputs)]}
     for operand in form.operands:
         if isinstance(operand, ir.Access):
-            used.add(formats[len(op.inputs)] if operand is target else formats[op.inputs.index(operand)])
+            used.add(formats[op.inputs.index(operand)])
         elif isinstance(operand, (ir.Scalar, ir.Constant)):
-            used.add(require_supported(operand.dtype).device)
+            used.add(format_of_number(operand, formats[len(op.inputs)]))
     if outside := used - set(formats_of_op(known)):
-        return f"{form.name} of the hardware does not take {', '.join(sorted(f.name for f in outside))}"
+        raise NoSuchOp(f"{form.name} of the hardware does not take {', '.join(sorted(f.name for f in outside))}")
     if known.shape is not Shape.CAST and len(used) > 1:
-        return f"{form.name} of the hardware has one format, not {', '.join(sorted(f.name for f in used))}"
-    if known.shape is Shape.POINTWISE:
-        whole = [a.dtype for a in (*form.operands, target) if isinstance(a, ir.Access) and "float" not in a.dtype]
-        if any(dtype != "bool" for dtype in whole):
-            return f"{form.name} of the hardware does not take {next(d for d in whole if d != 'bool')}"
-    if target.dtype == "bool" and form.name not in _GIVES_TRUTH | _KEEPS_TRUTH:
-        return f"{form.name} gives other numbers than truth values"
-    return None
+        names = ", ".join(sorted(f.name for f in used))
+        raise NoSuchOp(f"{form.name} of the hardware has one format, not {names}")
+    accesses = [access for access in (*form.operands, target) if isinstance(access, ir.Access)]
+    whole = [access.dtype for access in accesses if "float" not in access.dtype and access.dtype != "bool"]
+    if whole and known.shape is Shape.POINTWISE:
+        raise NoSuchOp(f"{form.name} of the hardware does not take {whole[0]}")
+    if target.dtype == "bool" and form.name not in _GIVES_TRUTH | _KEEPS_TRUTH and known.shape is not Shape.CAST:
+        raise NoSuchOp(f"{form.name} gives other numbers than truth values")

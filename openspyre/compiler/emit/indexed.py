@@ -69,7 +69,7 @@ class _Rows:
         found, buffer = self._access(access), self.lowering.buffers[access.buffer]
         sizes = [extent.size for extent in dims]
         if found.lane_dim not in (None, self.lane) or (found.lane_dim is None and found.strides[self.lane]):
-            raise NoSuchOp(f"{access.buffer} runs along another dim than the rows")
+            raise NoSuchOp("a tensor of it runs along another dim than the rows")
         if access is self.target and not fills_sticks(access, buffer, dims[self.lane].valid):
             raise NoSuchOp("it writes a part of a stick whose other elements are somebody's")
         base, form = self.lowering.place(access.buffer), self.lowering.format(access)
@@ -113,5 +113,5 @@ class _Rows:
         assert layout is not None
         walk = walk_of(found, sizes, layout)
         if isinstance(walk, str):
-            raise NoSuchOp(f"{access.buffer}: {walk}")
+            raise NoSuchOp(walk)
         return walk

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from openspyre.compiler import ir
+from openspyre.compiler.emit.staging import Takes
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.ops import TABLE, Kind
 
 
-def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> ir.Program:
+def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
     """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any more are dropped."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
     temps = {buffer.name for buffer in program.buffers if buffer.role is ir.Role.TEMP}
     made: dict[str, ir.Op] = {}  # by temp, the relayout that filled it from a source that still is as it was
     ops = []
@@ -20,7 +21,8 @@ def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> i
         index = _index(op)
         relayout = made.get(index.buffer) if index is not None else None
         dense = _expanded(op, relayout) if relayout is not None else None
-        if dense is not None and takes(replaced := replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))):
+        replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
+        if replaced is not None and takes(replaced, buffers):
             op = replaced
         ops.append(op)
         written = {access.buffer for access in op.outputs}
@@ -37,33 +39,22 @@ def with_dense_indices(program: ir.Program, takes: Callable[[ir.Op], bool]) -> i
     return replace(program, ops=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
 
 
-def dense_twins(program: ir.Program) -> dict[str, ir.Buffer]:
-    """By constant that is an index, the same one side by side in its sticks: whoever loads a constant tiles it, in whatever layout."""
+def with_dense_constants(program: ir.Program, takes: Takes) -> ir.Program:
+    """Gathers and scatters that the hardware takes so read constants side by side in their sticks: a constant is tiled in any layout."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    read = {index.buffer for op in program.ops if (index := _index(op)) is not None}
-    return {
-        name: replace(buffers[name], name=f"{name}.dense", layout=default_layout(buffers[name]))
-        for name in sorted(read)
-        if buffers[name].values is not None and buffers[name].layout != default_layout(buffers[name])
-    }
-
-
-def with_dense_constants(
-    program: ir.Program, twins: Mapping[str, ir.Buffer], takes: Callable[[ir.Op], bool]
-) -> ir.Program:
-    """Gathers and scatters that the hardware takes so read the twins of their indices."""
-    if not twins:
-        return program
     ops = []
     for op in program.ops:
         index = _index(op)
-        if index is not None and index.buffer in twins:
-            dense = replace(op, inputs=(op.inputs[0], index.on(twins[index.buffer].name), *op.inputs[2:]))
-            op = dense if takes(dense) else op
+        if index is not None and buffers[index.buffer].values is not None:
+            twin = replace(
+                buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
+            )
+            dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
+            if twin.layout != buffers[index.buffer].layout and takes(dense, {**buffers, twin.name: twin}):
+                buffers[twin.name], op = twin, dense
         ops.append(op)
     read = {access.buffer for op in ops for access in op.accesses}
-    buffers = (*program.buffers, *twins.values())
-    kept = tuple(buffer for buffer in buffers if buffer.values is None or buffer.name in read)
+    kept = tuple(buffer for buffer in buffers.values() if buffer.values is None or buffer.name in read)
     return replace(program, buffers=kept, ops=tuple(ops))
 
 

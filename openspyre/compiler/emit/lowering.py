@@ -9,7 +9,7 @@ from math import prod
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.superdsc import Constant
 from openspyre.compiler import ir
-from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, forms_of
+from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, form_of, format_of_number
 from openspyre.compiler.emit.indexed import indexed_operation
 from openspyre.compiler.emit.nest import Nest, mask_value
 from openspyre.compiler.emit.norms import moments, norm, norm_scale
@@ -33,41 +33,38 @@ class Lowering:
     number: Callable[[ir.Scalar | float, DataFormats], Address]
     staged: frozenset[str] = frozenset()  # buffers whose rows behind the elements are there to be written over
 
-    def operations(self, op: ir.Op) -> list[Operation] | str:
-        """Ops of the hardware, in order; a reason if there are none."""
+    def operation(self, op: ir.Op) -> Operation | str:
+        """The op of the hardware; a reason if there is none."""
         try:
             match TABLE[op.row].kind:
                 case Kind.POINTWISE | Kind.CREATION:
                     return self._pointwise(op)
                 case Kind.MOVEMENT:
-                    return [self._movement(op)]
+                    return self._movement(op)
                 case Kind.MOMENTS:
-                    return [moments(self, op)]
+                    return moments(self, op)
                 case Kind.REDUCTION:
-                    return [self._reduction(op)]
+                    return self._reduction(op)
                 case Kind.CONTRACTION:
-                    return [self._contraction(op)]
+                    return self._contraction(op)
                 case Kind.INDEXED:
-                    return [indexed_operation(self, op)]
+                    return indexed_operation(self, op)
         except NoSuchOp as reason:
             return str(reason)
         return f"{op.row} is none of the hardware's"
 
     # --- kinds of ops
-    def _pointwise(self, op: ir.Op) -> list[Operation]:
+    def _pointwise(self, op: ir.Op) -> Operation:
         if op.row == "layernormscale":
-            return [norm_scale(self, op)]
+            return norm_scale(self, op)
         if op.row == "layernormnorm":
-            return [norm(self, op)]
+            return norm(self, op)
         formats = {
             place: self.format(operand)
             for place, operand in enumerate((*op.inputs, *op.outputs))
             if isinstance(operand, ir.Access)
         }
-        forms = forms_of(op, formats)
-        if isinstance(forms, str):
-            raise NoSuchOp(forms)
-        return [self._form(op, form) for form in forms]
+        return self._form(op, form_of(op, formats))
 
     def _form(self, op: ir.Op, form: Form) -> Operation:
         target = op.outputs[0]
@@ -209,10 +206,10 @@ class Lowering:
             case ir.Access():
                 return nest.operand(operand)
             case ir.Scalar() as scalar:
-                own = require_supported(scalar.dtype).device
+                own = format_of_number(scalar, form)
                 return Operand(own, self.number(scalar, own))
             case ir.Constant() as known:
-                own = require_supported(known.dtype).device
+                own = format_of_number(known, form)
                 return Operand(own, self.number(known.value, own))
             case float() as value:
                 return Operand(form, self.number(value, form))

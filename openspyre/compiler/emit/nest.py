@@ -65,17 +65,17 @@ class Nest:
         found = self.lowering.sticks(self.op, access)
         if lane is not None and found.lane_dim != lane:
             if found.lane_dim is not None or self.op.dims[lane].size != 1:
-                raise NoSuchOp(f"{access.buffer} runs along another dim than {self.op.dims[lane].name}")
+                raise NoSuchOp(f"a tensor of it runs along another dim than {self.op.dims[lane].name}")
             found = replace(found, lane_dim=lane)
         along = None if found.lane_dim is None else self.kept.index(found.lane_dim)
         return replace(found, lane_dim=along, strides=tuple(found.strides[d] for d in self.kept))
 
     def _check_one_lane(self) -> None:
-        for access, found in self.found.items():
+        for found in self.found.values():
             if found.lane_dim not in (None, self.lane) or (
                 self.lane is not None and found.lane_dim is None and found.strides[self.lane]
             ):
-                raise NoSuchOp(f"{access.buffer} runs along another dim than the others")
+                raise NoSuchOp("a tensor of it runs along another dim than the others")
 
     def _extents(self, choose: Callable[[list[int]], int]) -> tuple[Extent, ...]:
         extents = []
@@ -104,7 +104,7 @@ class Nest:
                 raise NoSuchOp("it writes a part of a stick whose other elements are somebody's")
         walk = walk_of(found, [extent.size for extent in self.extents], buffer.layout, rows=rows)
         if isinstance(walk, str):
-            raise NoSuchOp(f"{access.buffer}: {walk}")
+            raise NoSuchOp(walk)
         return walk
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from openspyre.artifact.bundle_function import Address
@@ -133,17 +134,8 @@ class _Writer:
         return (*filler, *axes, *extra)
 
     def _slices(self, axes: tuple[Axis, ...]) -> tuple[tuple[int, ...], ...]:
-        """Mixed radix, the first dim fastest; a divided sum over k has neighbours add up."""
-        order = list(range(len(axes)))
-        if self.product and axes[-1].split > 1:
-            order = [order[-1], *order[:-1]]
-        found = []
-        for core in range(prod(axis.split for axis in axes)):
-            chosen, rest = [0] * len(axes), core
-            for place in order:
-                rest, chosen[place] = divmod(rest, axes[place].split)
-            found.append(tuple(chosen))
-        return tuple(found)
+        """A divided sum over k has neighbours add up."""
+        return _mixed_radix(tuple([axis.split for axis in axes]), self.product and axes[-1].split > 1)
 
     def _tensors(self, slices: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:
         roles: dict[tuple[frozenset[str], str, int], tuple[str, tuple[str, ...]]] = {}
@@ -168,7 +160,7 @@ class _Writer:
                     sticks=(Stick(stick, operand.format.elems_per_stick()),),
                     scales=tuple((label, self._scale(operand, label)) for label in role_order),
                     component=Component.MEMORY,
-                    starts=tuple(self.symbol(self._start(operand, chosen)) for chosen in slices),
+                    starts=self._starts(operand, slices),
                     gaps=self._gaps(operand),
                     indirection=operand.indirection,
                     indexed=None if operand.indexed is None else self.labels[operand.indexed],
@@ -213,16 +205,37 @@ class _Writer:
         gaps = [(self.labels[d], gap) for d, gap in operand.walk.gaps if d != operand.indexed]
         return (*skipped, *gaps)
 
-    def _start(self, operand: Operand, chosen: Sequence[int]) -> Address:
-        walk = operand.walk
+    def _starts(self, operand: Operand, slices: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+        """The symbol of each core's first byte."""
+        walk, lanes = operand.walk, operand.format.elems_per_stick()
         if walk is None:
-            return operand.base
+            return (self.symbol(operand.base),) * len(slices)
+        bytes_each = STICK_BYTES // lanes
         first = 0 if self.filler is None else 1
-        elements = walk.offset
+        steps = []  # place among the axes, bytes from slice to slice
         for d in walk.order:
             extent = self.operation.dims[d]
-            per_core = extent.size // extent.split
-            steps = per_core // operand.format.elems_per_stick() if d == walk.lane else per_core
             if extent.split > 1 and d != operand.indexed:
-                elements += chosen[first + d] * steps * walk.strides[d]
-        return operand.base + elements * (STICK_BYTES // operand.format.elems_per_stick())
+                per_core = extent.size // extent.split
+                steps.append(
+                    (first + d, (per_core // lanes if d == walk.lane else per_core) * walk.strides[d] * bytes_each)
+                )
+        base = operand.base + walk.offset * bytes_each
+        bytes_of = [sum([chosen[place] * step for place, step in steps]) for chosen in slices]
+        known = {byte: self.symbol(base + byte) for byte in dict.fromkeys(bytes_of)}
+        return tuple([known[byte] for byte in bytes_of])
+
+
+@lru_cache(maxsize=1024)
+def _mixed_radix(splits: tuple[int, ...], last_first: bool) -> tuple[tuple[int, ...], ...]:
+    """The slices of each core, those of the first dim (or of the last) going round fastest."""
+    order = list(range(len(splits)))
+    if last_first:
+        order = [order[-1], *order[:-1]]
+    found = []
+    for core in range(prod(splits)):
+        chosen, rest = [0] * len(splits), core
+        for place in order:
+            rest, chosen[place] = divmod(rest, splits[place])
+        found.append(tuple(chosen))
+    return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from openspyre.compiler import ir
@@ -10,6 +11,8 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import STICK_BYTES, require_supported
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
+
+Takes = Callable[[ir.Op, dict[str, ir.Buffer]], bool]  # whether the hardware has an op
 
 
 def staged(program: ir.Program) -> ir.Program:

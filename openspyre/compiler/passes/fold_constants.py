@@ -13,7 +13,7 @@ from openspyre.compiler.constant_values import DTYPES, KnownValues, computed, ho
 from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role, Scalar
 from openspyre.compiler.primitives import Lanes
 from openspyre.spec.addressing import host_elements, row_major
-from openspyre.spec.formats import require_supported
+from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind, OpClass
 
 
@@ -78,14 +78,15 @@ class _Work:
         read = [operand.buffer for operand in op.inputs if isinstance(operand, Access)]
         if not all(name in self.known for name in read) or not self._fits(buffers[-1]):
             return False
-        own = all(access.dtype == b.dtype for access, b in zip(op.accesses, buffers, strict=True))
+        # Truth values may be read and written as the numbers they are.
+        own = all(_format(access.dtype) is _format(b.dtype) for access, b in zip(op.accesses, buffers, strict=True))
         stretched = any(dim.size > 1 and not stride for dim, stride in zip(op.dims, op.outputs[0].strides, strict=True))
         return own and not stretched and all(b.dtype in DTYPES for b in buffers)
 
     def _fits(self, buffer: Buffer) -> bool:
         if buffer.dtype not in DTYPES:
             return False
-        bits = host_elements(buffer.size, buffer.stride) * require_supported(buffer.dtype).device.bits
+        bits = host_elements(buffer.size, buffer.stride) * _format(buffer.dtype).bits
         return 0 < bits <= 8 * self.most_bytes
 
     def folded(self) -> Program:
@@ -167,6 +168,10 @@ class _Work:
         """Equal constants are one."""
         what = (buffer.dtype, buffer.size, buffer.stride, buffer.layout, buffer.values)
         return self.constants.setdefault(what, buffer)
+
+
+def _format(dtype: str) -> DataFormats:
+    return require_supported(dtype).device
 
 
 def _renamed(op: Op, names: dict[str, str]) -> Op:

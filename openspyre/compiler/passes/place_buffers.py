@@ -1,6 +1,7 @@
 """Places temps in the program's pool: first fit by lifetime, so that temps that never live together share memory.
 
-Bytes rest before another temp takes them, as long as there is room: what was in them can then be computed later, by whoever reads it.
+Bytes rest before another temp takes them, as long as there is room: a run of ops without a contraction may then be computed as one,
+from what was there at its beginning.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Buffer, Program, Role
 from openspyre.spec.formats import STICK_BYTES
+from openspyre.spec.ops import TABLE, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class PlaceBuffers:
     """`alignment` of every temp, in bytes. As much may rest as `resting_percent` of the pool without rest, or `resting_bytes`."""
 
     alignment: int = STICK_BYTES
-    resting_percent: int = 50
+    resting_percent: int = 100
     resting_bytes: int = 1 << 20
 
     def run(self, program: Program) -> Program:
@@ -32,7 +34,8 @@ class PlaceBuffers:
         # What begins as whatever lies there gets memory that nobody has written in this launch: else no one could tell.
         first |= {buffer.name: 0 for buffer in program.buffers if buffer.unset and buffer.name in first}
         temps = [buffer for buffer in program.buffers if buffer.role is Role.TEMP and buffer.name in first]
-        lives = [_Life(b.name, first[b.name], last[b.name], self._bytes(b)) for b in temps]
+        ends = _ends_of_runs(program)
+        lives = [_Life(b.name, first[b.name], last[b.name], ends[last[b.name]], self._bytes(b)) for b in temps]
         lives.sort(key=lambda life: life.first)
         tight = _Pool(0).placed(lives)
         resting = max(self.resting_bytes, tight.bytes * self.resting_percent // 100)
@@ -53,13 +56,23 @@ class PlaceBuffers:
         return -(-buffer.layout.device_bytes // self.alignment) * self.alignment
 
 
+def _ends_of_runs(program: Program) -> list[int]:
+    """Of each op, the next contraction at or behind it: what comes before may become one step."""
+    ends = [len(program.ops)] * len(program.ops)
+    for when in reversed(range(len(program.ops))):
+        contracts = TABLE[program.ops[when].row].kind is Kind.CONTRACTION
+        ends[when] = when if contracts or when + 1 == len(program.ops) else ends[when + 1]
+    return ends
+
+
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """A temp, the ops that first and last touch it, and its bytes."""
+    """A temp, the ops that first and last touch it, the op until which it may rest, and its bytes."""
 
     name: str
     first: int
     last: int
+    rests: int
     bytes: int
 
 
@@ -79,7 +92,7 @@ class _Pool:
             while alive and alive[0][0] < life.first:
                 dead.append(alive.pop(0)[1])
                 rested += dead[-1].bytes
-            while rested > self.resting:
+            while dead and (rested > self.resting or dead[0].rests < life.first):
                 gone = dead.popleft()
                 rested -= gone.bytes
                 self._taken.remove((self.places[gone.name], self.places[gone.name] + gone.bytes))

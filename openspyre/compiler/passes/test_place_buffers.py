@@ -89,6 +89,14 @@ def test_what_rests_is_a_share_of_the_pool() -> None:
     assert [pool(percent) for percent in (0, 49, 50, 100, 200)] == [2, 2, 3, 4, 6]
 
 
+def test_bytes_rest_no_longer_than_until_a_contraction() -> None:
+    chain = chain_of(12)
+    ops = tuple(replace(op, row="batchmatmul") if when in (4, 8) else op for when, op in enumerate(chain.ops))
+    placed = PlaceBuffers().run(replace(chain, ops=ops))
+    places = [placed.buffer(f"t{i}").place or 0 for i in range(12)]
+    assert [place // (4 * 128) for place in places] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]
+
+
 def test_what_begins_as_whatever_lies_there_gets_memory_that_no_op_has_written() -> None:
     chain = chain_of(10)
     temps = tuple(replace(buffer, unset=buffer.name == "t7") for buffer in chain.buffers)

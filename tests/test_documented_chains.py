@@ -1,0 +1,63 @@
+"""Normalisations from documented bundles of ours: numbers bound and steps fused, they are one step with the bits of the sequence."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from chains import CHAINS, layer_norm, program_of, variance
+
+from openspyre.backend import BindNumbers, FuseSteps
+from openspyre.backend.superdsc import compile_documented
+from openspyre.card import cards, programs
+from openspyre.compiler import pipeline
+from openspyre.compiler.emit.documented import emit_documented
+from openspyre.program.model import StepKind, Use
+from openspyre.program.verify import problems
+from openspyre.spec.encodings import sen169_encode
+
+USES = {"input": Use.READ, "output": Use.FRESH, "update": Use.SHARED, "pool": Use.SCRATCH}
+SIZES = [((48, 64), -1), ((3, 16, 256), -1), ((8, 1024), -1), ((7, 200), -1), ((256, 128), 0), ((4, 192, 64), 1)]
+CASES = [(m, s, a) for m in CHAINS for s, a in SIZES if m is not variance and (a == -1 or m is not layer_norm)]
+NUMBER = 0.5
+
+
+def image(argument, seed):
+    values = np.random.default_rng(seed).standard_normal(argument.bytes // 2)
+    if argument.role in ("number", "constant"):
+        values = np.full(1, NUMBER if argument.value is None else argument.value)
+    wide = argument.dtype == "float32"
+    codes = values.astype(np.float32) if wide else sen169_encode(values.astype(np.float32)).astype(np.uint16)
+    return codes.tobytes().ljust(argument.bytes, b"\0")[: argument.bytes]
+
+
+def run(program, arguments, names):
+    """Every argument's bytes after a launch, the pool's aside."""
+    card, buffers = cards.get(), {}
+    for number, (name, argument) in enumerate(zip(names, arguments, strict=True)):
+        buffers[name] = card.allocate(max(128, argument.bytes))
+        buffers[name].write_memory(image(argument, number))
+    scalars = {n: NUMBER if a.value is None else a.value for n, a in zip(names, arguments, strict=True)}
+    loaded = programs.load(program)
+    try:
+        loaded.run({n: buffers[n] for n in program.symbols}, {n: scalars[n] for n in program.scalars}, card.index)
+    finally:
+        loaded.unload()
+    return [buffers[n].read_memory() for n, a in zip(names, arguments, strict=True) if a.role != "pool"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("make", "size", "along"), CASES, ids=lambda v: getattr(v, "__name__", str(v)))
+def test_a_documented_chain_is_one_step_over_rows(make, size, along, dtype):
+    emitted = emit_documented(pipeline.run(program_of(make, size, along, dtype), verify=True))
+    arguments = emitted.arguments
+    plain = compile_documented(emitted.bundle, [argument.bytes for argument in arguments])
+    plain = replace(plain, uses=tuple(USES.get(argument.role, Use.READ) for argument in arguments))
+    numbers = tuple(n for n, a in zip(plain.symbols, arguments, strict=True) if a.role not in USES)
+    assert all(math.isfinite(a.value or 0.0) for a in arguments)
+    fused = FuseSteps().run(BindNumbers(numbers).run(plain))
+    assert problems(fused) == [] and len(fused.steps) < len(plain.steps)
+    assert run(fused, arguments, plain.symbols) == run(plain, arguments, plain.symbols)
+    kinds = [step.kind for step in fused.steps if step.kind is not StepKind.RELAYOUT]
+    if not emitted.extensions and size[-1] % 64 == 0 and along == -1:
+        assert kinds == [StepKind.ROWS]
