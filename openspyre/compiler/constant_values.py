@@ -15,7 +15,8 @@ from openspyre.spec.ops import TABLE, Kind
 from openspyre.spec.ops.expression import Code, Lane, Value, convert, trace
 
 _HALVES = ("float16", "bfloat16", "bool")
-DTYPES = (*_HALVES, "float32", "int32", "int64")  # of tensors whose values can be known
+_WRAPPED = {"uint8": np.uint8, "int8": np.int8, "int16": np.int16}
+DTYPES = (*_HALVES, "float32", "int32", "int64", *_WRAPPED)  # of tensors whose values can be known
 _KINDS = (Kind.POINTWISE, Kind.CREATION, Kind.MOVEMENT)
 
 
@@ -31,10 +32,10 @@ class KnownValues:
 
 def host_bytes(values: Lanes, dtype: str) -> bytes | None:
     """Values of a tensor as the host stores them; None if its format does not hold what the card's does."""
-    codes = sen169_encode(values) if dtype in _HALVES else np.ascontiguousarray(values)
+    codes = sen169_encode(values) if dtype in _HALVES else values
     host = to_host(codes, dtype)
     there = to_device(host, dtype)
-    return host.tobytes() if there.tobytes() == codes.tobytes() else None
+    return host.tobytes() if there.tobytes() == codes.astype(there.dtype).tobytes() else None
 
 
 def computed(op: Op, known: Mapping[str, KnownValues]) -> Lanes | None:
@@ -94,7 +95,7 @@ def _loaded(operand: Operand, dims: tuple[Dim, ...], known: Mapping[str, KnownVa
 def _stored(lanes: Lanes, dtype: str) -> Lanes:
     """Rounded to the format of memory; which NaN a NaN is, is no property of a program."""
     if "int" in dtype:
-        return lanes
+        return lanes.astype(_WRAPPED[dtype]).astype(np.int32) if dtype in _WRAPPED else lanes
     wide = lanes.astype(np.float32)
     wide = np.where(np.isnan(wide), np.float32(np.nan), wide)
     return sen169_decode(sen169_encode(wide)) if dtype in _HALVES else wide

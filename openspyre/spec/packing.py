@@ -26,8 +26,12 @@ def elements_of(values: bytes, size: Sequence[int], stride: Sequence[int], dtype
     return np.ndarray(tuple(size), kind, values, 0, [step * kind.itemsize for step in stride])
 
 
+_SMALL_BYTES = 4096
+
+
 def packed(values: bytes) -> str:
-    return base64.b64encode(zlib.compress(values, 1)).decode()
+    """Small ones are not made smaller: their text is the same whatever library does it."""
+    return base64.b64encode(zlib.compress(values, 1 if len(values) > _SMALL_BYTES else 0)).decode()
 
 
 def unpacked(text: str, length: int) -> bytes:

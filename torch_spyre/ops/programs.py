@@ -85,14 +85,15 @@ def constant_tensors(lowered: Program) -> tuple[ConstantTensor, ...]:
 def load(ir: Program) -> Loaded:
     """Compile and load."""
     compiled = compile_program(ir)
+    tensors = constant_tensors(compiled.lowered)
     try:
-        return programs.load(compiled.program).number, compiled.program.pool_bytes
+        return Loaded(programs.load(compiled.program).number, compiled.program.pool_bytes, tensors)
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise
         number = programs.load(compiled.unfused).number
         note_refusal(ir.name, refusal)
-    return Loaded(number, compiled.unfused.pool_bytes, constant_tensors(compiled.lowered))
+    return Loaded(number, compiled.unfused.pool_bytes, tensors)
 
 
 def note_refusal(name: str, refusal: SpyreError) -> None:
