@@ -11,6 +11,7 @@ from openspyre.compiler.ir import Access, Buffer, Constant, Dim, Iota, Op, Opera
 from openspyre.compiler.primitives import Lanes, computable, run
 from openspyre.spec.addressing import host_elements
 from openspyre.spec.encodings import sen169_decode, sen169_encode, to_device, to_host
+from openspyre.spec.formats import require_supported
 from openspyre.spec.ops import TABLE, Kind
 from openspyre.spec.ops.expression import Code, Lane, Value, convert, trace
 
@@ -23,11 +24,15 @@ _KINDS = (Kind.POINTWISE, Kind.CREATION, Kind.MOVEMENT)
 class KnownValues:
     """A buffer's elements by host offset, as the registers of an op would load them, and which of them are known."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, values: bytes | None = None) -> None:
+        """With the `values` that the host stores, or none."""
         elements = host_elements(buffer.size, buffer.stride)
         whole = "int" in buffer.dtype
         self.values: Lanes = np.zeros(elements, np.int32 if whole else np.float32)
-        self.known = np.zeros(elements, np.bool_)
+        self.known = np.full(elements, values is not None, np.bool_)
+        if values is not None:
+            codes = to_device(np.frombuffer(values, require_supported(buffer.dtype).numpy), buffer.dtype)
+            self.values[:] = sen169_decode(codes) if buffer.dtype in _HALVES else codes
 
 
 def host_bytes(values: Lanes, dtype: str) -> bytes | None:
@@ -53,7 +58,7 @@ def computed(op: Op, known: Mapping[str, KnownValues]) -> Lanes | None:
     code = _code(op.row, tuple(_kinds(operand) for operand in op.inputs), _lane(target))
     if code is None:
         return None
-    results = run(code, [_loaded(operand, op.dims, known) for operand in op.inputs])
+    results = run(code, [_loaded(operand, op.dims, known) for operand in op.inputs], wraps=target != "int64")
     if results is None:
         return None
     return np.broadcast_to(_stored(results[0], target), [dim.size for dim in op.dims])

@@ -82,12 +82,18 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+_MAY_WRAP = ("add_i", "sub_i", "mul_i", "neg_i", "abs_i")
+
+
 def computable(code: Code) -> bool:
     return all(instruction.opcode in _COMPUTE for instruction in code.instructions)
 
 
-def run(code: Code, inputs: list[Lanes]) -> list[Lanes] | None:
-    """The results of code on arrays that are broadcast together; None where the card alone says what comes out."""
+def run(code: Code, inputs: list[Lanes], *, wraps: bool = True) -> list[Lanes] | None:
+    """The results of code on arrays that are broadcast together; None where the card alone says what comes out.
+
+    Without `wraps`, integers that leave their 32 bits are the card's as well: its sanitizer tells.
+    """
     registers: dict[int, Lanes] = dict(enumerate(inputs))
     for place, bits in enumerate(code.constants, len(inputs)):
         registers[place] = np.asarray(np.uint32(bits)).view(_I)
@@ -99,6 +105,8 @@ def run(code: Code, inputs: list[Lanes]) -> list[Lanes] | None:
             if not wanted:  # select: both sides are of one kind
                 sources[1:] = _alike(sources[1:])
             if instruction.opcode in ("min", "max") and _unlike_zeros(*sources):
+                return None
+            if not wraps and instruction.opcode in _MAY_WRAP and _leaves_32_bits(instruction.opcode, sources):
                 return None
             made = np.asarray(_COMPUTE[instruction.opcode](*sources))
             registers[instruction.target] = _truth(made) if lane is Lane.BOOL else made
@@ -114,6 +122,11 @@ def _as(lane: Lane, source: Lanes) -> Lanes:
 def _alike(sides: list[Lanes]) -> list[Lanes]:
     kinds = {side.dtype for side in sides}
     return [_as(Lane.FLOAT, side) for side in sides] if len(kinds) > 1 else sides
+
+
+def _leaves_32_bits(opcode: str, sources: list[Lanes]) -> bool:
+    wide = _COMPUTE[opcode](*(source.astype(np.int64) for source in sources))
+    return bool(np.any(wide != wide.astype(_I)))
 
 
 def _unlike_zeros(a: Lanes, b: Lanes) -> bool:

@@ -24,7 +24,8 @@ class FoldConstants:
     most_bytes: int = 4 << 20
 
     def run(self, program: Program) -> Program:
-        if not any(_begins(op, alone=len(program.ops) == 1) for op in program.ops):
+        known = any(buffer.values is not None for buffer in program.buffers)
+        if not known and not any(_begins(op, alone=len(program.ops) == 1) for op in program.ops):
             return program
         return _Work(program, self.most_bytes).folded()
 
@@ -52,7 +53,9 @@ class _Work:
         self.program = program
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.most_bytes = most_bytes
-        self.known: dict[str, KnownValues] = {}
+        self.known = {
+            b.name: KnownValues(b, b.values) for b in program.buffers if b.values is not None and b.dtype in DTYPES
+        }
         self.made: dict[int, Buffer | None] = {}
         self.constants: dict[tuple[object, ...], Buffer] = {}
         for place, op in enumerate(program.ops):

@@ -173,3 +173,21 @@ def test_a_function_that_only_the_card_computes_stays() -> None:
     result = folded(*ops, buffers=(OUT, flat("t", "float32")))
     assert rows(result) == ["sin"]
     np.testing.assert_array_equal(only_constant(result), RANGE.astype(np.float32))
+
+
+def test_an_integer_of_64_bits_that_wraps_is_left_to_the_card_to_tell() -> None:
+    far = Scalar("start", "int32", 0x7FFFFFFF)
+    ops = [arange("t", start=far), op("sub", at("out"), at("t"), Iota(-1, (0,)))]
+    result = folded(*ops, buffers=(flat("out", role=Role.OUTPUT), flat("t")), scalars=(far, STEP))
+    assert rows(result) == ["sub"]
+
+
+def test_constants_that_a_program_brings_are_computed_with() -> None:
+    values = np.arange(-4, 4, dtype=np.int64)
+    held = replace(flat("list", role=Role.CONSTANT), values=values.tobytes())
+    wrap = op("wrap_index", at("t", "int32"), at("list"), Iota(100, (0,)))
+    cast = op("cast", at("c", "float32"), at("t", "int32"))
+    add = op("add", at("out", "float32"), at("x", "float32"), at("c", "float32"))
+    result = folded(wrap, cast, add, buffers=(OUT, X, held, flat("t", "int32"), flat("c", "float32")), scalars=())
+    assert rows(result) == ["add"]
+    np.testing.assert_array_equal(only_constant(result), (values % 100).astype(np.float32))
