@@ -9,6 +9,7 @@ from typing import Protocol
 
 from openspyre.compiler.ir import Program
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
+from openspyre.compiler.passes.decompose_relayouts import DecomposeRelayouts
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
@@ -38,6 +39,7 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
         DropDead(),
         ChooseLayouts(),
         InsertRelayouts(),
+        DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, limit=machine.max_span_bytes_per_core_and_tensor),
         PlaceBuffers(),

@@ -40,7 +40,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class GroupWalk:
     """A group's coordinate along the op: start + sum(steps[d] * index[d])."""
 
     group: Group
@@ -54,6 +54,18 @@ def stick_access(access: Access, dims: Sequence[Dim], buffer: Buffer) -> StickAc
         raise ValueError(f"buffer {buffer.name!r} has no layout yet")
     sizes = tuple([dim.size for dim in dims])
     return _stick_access(access.offset, access.strides, sizes, buffer.size, buffer.stride, buffer.layout)
+
+
+def walks_of(access: Access, dims: Sequence[Dim], buffer: Buffer) -> list[GroupWalk] | None:
+    """The access along the groups of host dims that the buffer's layout tiles together; None if it leaves them."""
+    if buffer.layout is None:
+        raise ValueError(f"buffer {buffer.name!r} has no layout yet")
+    return _walk(
+        access.offset,
+        access.strides,
+        tuple(dim.size for dim in dims),
+        buffer.layout.addressing(buffer.size, buffer.stride),
+    )
 
 
 @lru_cache(maxsize=1 << 16)
@@ -83,11 +95,13 @@ def _stick_access(
     return StickAccess(Lanes.SPLAT if lane_dim is None else Lanes.VECTOR, lane_dim, first, tuple(per_step))
 
 
-def _walk(offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], addressing: Addressing) -> list[_Walk] | None:
+def _walk(
+    offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], addressing: Addressing
+) -> list[GroupWalk] | None:
     """Splits the flat offset into group coordinates; None where an index would carry from one group into an unrelated one."""
     groups = list(addressing.groups)
     while True:
-        walks: list[_Walk] = []
+        walks: list[GroupWalk] = []
         rest, steps_left = offset, [0 if size == 1 else step for step, size in zip(strides, sizes, strict=True)]
         for place, group in enumerate(groups):
             start, rest = divmod(rest, group.base_stride)
@@ -99,7 +113,7 @@ def _walk(offset: int, strides: tuple[int, ...], sizes: tuple[int, ...], address
                     return None
                 groups[place - 1 : place + 1] = [merged]
                 break
-            walks.append(_Walk(group, start, tuple(steps)))
+            walks.append(GroupWalk(group, start, tuple(steps)))
         else:
             return None if rest or any(steps_left) else walks
 
@@ -115,7 +129,7 @@ def _joined(outer: Group, inner: Group, stick_device_dim: int) -> Group | None:
     return Group(inner.base_stride, outer.extent * inner.extent, outer.host_dims + inner.host_dims, digits)
 
 
-def _along_group(walk: _Walk, layout: SpyreTensorLayout, stick_device_dim: int) -> StickAccess | Misfit:
+def _along_group(walk: GroupWalk, layout: SpyreTensorLayout, stick_device_dim: int) -> StickAccess | Misfit:
     digits = walk.group.digits
     none = (0,) * len(walk.steps)
     if not digits:

@@ -90,7 +90,7 @@ def test_passes_run_in_the_order_given(graph: Path, capsys: pytest.CaptureFixtur
 
 def test_without_a_pass_the_whole_pipeline_runs(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lowered = parse_program(printed(capsys, graph, "--verify"))
-    assert [op.row for op in lowered.ops] == ["relayout", "add"]
+    assert [op.row for op in lowered.ops] == ["restickify", "add"]
     assert lowered.ops[0].inputs[0].buffer == "y"  # type: ignore[union-attr]
     assert lowered.pool_bytes == 96 * 320 * 2
     assert [dim.split for dim in lowered.ops[1].dims] == [32, 1]

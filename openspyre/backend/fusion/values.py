@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from openspyre.backend.fusion.memory import in_memory
@@ -88,7 +89,7 @@ def _writes_all(step: Step) -> bool:
             return False
         case StepKind.RELAYOUT:
             target = step.views[1]
-            return sorted(target.size) == sorted(target.buffer_size)
+            return prod(target.size) == prod(target.buffer_size)
     return True
 
 

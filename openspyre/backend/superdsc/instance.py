@@ -71,10 +71,12 @@ class Instance:
         return next(axis.size for axis in self.axes if axis.label == label)
 
 
-def instances(op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes) -> list[Instance]:
+def instances(
+    op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes, *, pool: int | None = None
+) -> list[Instance]:
     """One instance where the cores' addresses follow from the first one's, else one for every core."""
     groups = _groups(op)
-    absent = [absent_rows(op, tensor, locate, argument_bytes) for tensor in op.tensors]
+    absent = [absent_rows(op, tensor, locate, argument_bytes, pool) for tensor in op.tensors]
     strides = [
         _strides(op, tensor, locate, argument_bytes, rows) for tensor, rows in zip(op.tensors, absent, strict=True)
     ]
@@ -128,15 +130,18 @@ def _strides(
     return strides, room
 
 
-def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes) -> dict[str, int]:
+def absent_rows(
+    op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes, pool: int | None
+) -> dict[str, int]:
     """Dims of a restickify of which memory has fewer rows than are walked. No field tells a gap of rows that are not there
-    from one of rows that are left out: the distances of the cores do, or the argument's length."""
+    from one of rows that are left out: the distances of the cores do, or the argument's length. The pool's length tells nothing."""
     if op.op != "ReStickifyOpHBM" or tensor.component is not Component.MEMORY:
         return {}
     sticks = {stick.label for stick in tensor.sticks}
     lanes = max(stick.size for other in op.tensors for stick in other.sticks)
     unsure = [label for label in tensor.order if label not in sticks and 0 < tensor.gap(label) < lanes]
-    bytes_ = argument_bytes(locate(tensor.starts[0]).parameter or 0)
+    argument = locate(tensor.starts[0]).parameter or 0
+    bytes_ = None if argument == pool else argument_bytes(argument)
     best: tuple[tuple[bool, bool, bool], dict[str, int]] | None = None
     for choice in product((True, False), repeat=len(unsure)):
         rows = {
@@ -145,7 +150,8 @@ def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: Ar
         strides, _ = _strides(op, tensor, locate, argument_bytes, rows)
         span = 128 * prod(({label: _extent(op, tensor, label) for label in tensor.order} | rows).values())
         group = {slices: core for core, slices in enumerate(op.slices)}
-        verdict = (_base(op, tensor, strides, group, locate) is not None, span == bytes_, span <= bytes_)
+        regular = _base(op, tensor, strides, group, locate) is not None
+        verdict = (regular, span == bytes_, bytes_ is None or span <= bytes_)
         if best is None or verdict > best[0]:
             best = verdict, rows
     return best[1] if best is not None else {}

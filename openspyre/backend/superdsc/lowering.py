@@ -116,7 +116,8 @@ def _steps(
             f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops --hardware` lists them)"
         )
     steps: list[Step] = []
-    for instance in instances(op, locate, argument_bytes.__getitem__):
+    pool = 0 if bundle.has_pool else None
+    for instance in instances(op, locate, argument_bytes.__getitem__, pool=pool):
         workspace.begin()
         steps += lower_staged(instance, workspace, lower) if needs_staging(instance) else lower(instance, workspace)
     return steps

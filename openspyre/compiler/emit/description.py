@@ -46,7 +46,7 @@ def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tup
                 places.append(place)
                 (inputs if number < len(op.inputs) else tensors).append(tensor)
     dims = tuple(Dim(op.dims[d].name, op.dims[d].size, op.dims[d].split, op.dims[d].reduced) for d in kept)
-    row = _movement(inputs[0], tensors[0]) if kind is Kind.MOVEMENT else op.row
+    row = _movement(inputs[0], tensors[0]) if op.row == "relayout" else op.row
     return Description(row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(places)
 
 

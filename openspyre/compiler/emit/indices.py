@@ -31,7 +31,7 @@ def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
             for name, other in made.items()
             if name not in written and not written & {access.buffer for access in other.accesses}
         }
-        if op.row == "relayout" and op.outputs[0].buffer in temps:
+        if TABLE[op.row].kind is Kind.MOVEMENT and op.outputs[0].buffer in temps:
             made[op.outputs[0].buffer] = op
     read = Counter(access.buffer for op in ops for access in op.inputs if isinstance(access, ir.Access))
     first = Counter(access.buffer for op in program.ops for access in op.inputs if isinstance(access, ir.Access))

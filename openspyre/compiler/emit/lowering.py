@@ -94,19 +94,17 @@ class Lowering:
             raise NoSuchOp("it moves no tensor")
         if (source.dtype, self.format(source)) != (target.dtype, self.format(target)):
             raise NoSuchOp("it changes the format on its way")
-        found = [self.sticks(op, access) for access in (source, target)]
-        lanes = [each.lane_dim for each in found]
-        if None not in lanes and lanes[0] != lanes[1]:
-            if not source.strides[lanes[1] or 0] or not target.strides[lanes[0] or 0]:
+        here, there = (self.sticks(op, access).lane_dim for access in (source, target))
+        if here != there and not (here is None and there is not None and not source.strides[there]):
+            if (there is not None and not source.strides[there]) or (here is not None and not target.strides[here]):
                 raise NoSuchOp("its source is the same along the sticks of its target")
-            return self._restickify(op, source, target)
-        if lanes[0] is not None and lanes[1] is None:
-            raise NoSuchOp("it takes the elements of a stick apart")
+            return self._restickify(op, source, target, unit=None in (here, there))
         nest = Nest(self, op, [source], target)
         return Operation("identity", nest.extents, nest.lane, (nest.operand(source),), (nest.operand(target),))
 
-    def _restickify(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
-        nest = Nest(self, op, [source], target, rows=True)
+    def _restickify(self, op: ir.Op, source: ir.Access, target: ir.Access, *, unit: bool) -> Operation:
+        """`unit`: one side has a value a stick. A dim of size 1 runs along its sticks, of which the other side has one row."""
+        nest = Nest(self, op, [source], target, rows=True, unit=unit)
         operands = [nest.operand(access) for access in (source, target)]
         for access, operand in zip((source, target), operands, strict=True):
             assert operand.walk is not None
@@ -115,6 +113,10 @@ class Lowering:
                 for d, gap in operand.walk.gaps
                 if d != operand.walk.lane and gap < _AMBIGUOUS and not nest.is_padded(d)
             ]
+            if operand.walk.skipped > 1:
+                raise NoSuchOp(
+                    "it leaves out sticks within a step, which a restickify would take for rows that are not there"
+                )
             if whole and self.buffers[access.buffer].role is ir.Role.TEMP:
                 raise NoSuchOp("in the pool, the documents cannot tell rows it leaves out from rows that are not there")
         if any(extent.split > 1 for d, extent in enumerate(nest.extents) if nest.is_padded(d)):

@@ -33,14 +33,16 @@ class Nest:
         lanes: dict[ir.Access, int] | None = None,
         rows: bool = False,
         lane_size: int = 1,
+        unit: bool = False,
     ) -> None:
-        """`lane_size`: elements of a stick that a target without a lane dim has."""
+        """`lane_size`: elements of a stick that a target without a lane dim has. `unit`: such tensors have a lane dim of size 1."""
         self.lowering, self.op, self.target, self.rows, self.lane_size = lowering, op, target, rows, lane_size
         wanted = set((lanes or {}).values())
         order = sorted(range(len(op.dims)), key=lambda d: op.dims[d].reduced)
         self.kept = [d for d in order if op.dims[d].size != 1 or d in wanted]
-        if len(self.kept) > MOST_DIMS - 1:
-            raise NoSuchOp(f"the documents have names for {MOST_DIMS - 1} dims, it has {len(self.kept)}")
+        self.unit = len(self.kept) if unit else None
+        if len(self.kept) + unit > MOST_DIMS - 1:
+            raise NoSuchOp(f"the documents have names for {MOST_DIMS - 1} dims, it has {len(self.kept) + unit}")
         self.found = {access: self._along(access, (lanes or {}).get(access)) for access in (*sources, target)}
         chosen = self.found[target].lane_dim
         if chosen is None:
@@ -67,8 +69,9 @@ class Nest:
             if found.lane_dim is not None or self.op.dims[lane].size != 1:
                 raise NoSuchOp(f"a tensor of it runs along another dim than {self.op.dims[lane].name}")
             found = replace(found, lane_dim=lane)
-        along = None if found.lane_dim is None else self.kept.index(found.lane_dim)
-        return replace(found, lane_dim=along, strides=tuple(found.strides[d] for d in self.kept))
+        along = self.unit if found.lane_dim is None else self.kept.index(found.lane_dim)
+        still = () if self.unit is None else (0,)
+        return replace(found, lane_dim=along, strides=(*(found.strides[d] for d in self.kept), *still))
 
     def _check_one_lane(self) -> None:
         for found in self.found.values():
@@ -86,6 +89,8 @@ class Nest:
             size = -(-dim.size // stick) * stick
             # Where formats differ, work was divided by the smaller sticks.
             extents.append(Extent(dim.size, size, gcd(dim.split, size // stick)))
+        if self.unit is not None:
+            extents.append(Extent(1, self._stick(self.target)))
         return tuple(extents)
 
     def _stick(self, access: ir.Access) -> int:
@@ -105,7 +110,10 @@ class Nest:
         walk = walk_of(found, [extent.size for extent in self.extents], buffer.layout, rows=rows)
         if isinstance(walk, str):
             raise NoSuchOp(walk)
-        return walk
+        if self.unit is None or found.lane_dim == self.unit:
+            return walk
+        absent = self.extents[self.unit].size - 1
+        return replace(walk, order=(*walk.order, self.unit), gaps=(*walk.gaps, (self.unit, absent)))
 
 
 def mask_value(value: float, form: DataFormats) -> Constant:

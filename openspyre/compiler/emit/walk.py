@@ -42,8 +42,8 @@ def walk_of(
     gaps = []
     for place, (stride, d) in enumerate(moving):
         last = place + 1 == len(moving)
-        extent, rest = divmod(_room(layout, stride) if last else moving[place + 1][0], stride)
         steps = sticks if d == lane else sizes[d]
+        extent, rest = divmod(_room(layout, stride, steps) if last else moving[place + 1][0], stride)
         if rest and not last:
             return "the steps of one dim are no multiple of another's"
         if rows is not None and d != lane and rows[d] < steps and extent != rows[d]:
@@ -59,12 +59,19 @@ def walk_of(
     return Walk(lane, tuple(order), found.strides, tuple(gaps), skipped, found.offset)
 
 
-def _room(layout: SpyreTensorLayout, stride: int) -> int:
-    """Elements that the device dim has in which a stride steps."""
+def _room(layout: SpyreTensorLayout, stride: int, steps: int) -> int:
+    """Elements that the device dim has in which a stride steps, with as many dims outside it as the steps go through."""
     strides = row_major(tuple(layout.device_size))
-    return max(
-        (step * size for step, size in zip(strides, layout.device_size, strict=True) if step <= stride), default=stride
+    ends = sorted(step * size for step, size in zip(strides, layout.device_size, strict=True))
+    own = max(
+        (step * size for step, size in zip(strides, layout.device_size, strict=True) if step <= stride), default=0
     )
+    if own >= stride * steps:
+        return own
+    further = next((end for end in ends if end >= stride * steps), None)
+    if further is not None:
+        return further
+    return stride * steps if stride * (steps - 1) < ends[-1] else max(own, stride)  # behind the last step is nothing
 
 
 def fills_sticks(access: Access, buffer: Buffer, lane_size: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Buffer, Dim, Op, Program
-from openspyre.compiler.spans import positions, widest
+from openspyre.compiler.spans import positions, whole_positions, widest
 from openspyre.compiler.structure import per_structure
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind
@@ -36,9 +36,9 @@ class DivideWork:
 
     def splits(self, op: Op, buffers: Mapping[str, Buffer], *, last_resort: bool = True) -> list[int]:
         """Slices per dim; as a last resort a reduced dim is divided too (contract N9: it stands in the bundle)."""
-        if TABLE[op.row].by_view:
+        if TABLE[op.row].by_view and not TABLE[op.row].documented:
             return [1] * len(op.dims)
-        counts = positions(op, buffers)
+        counts = whole_positions(op, buffers) if op.row == "restickify" else positions(op, buffers)
         # Where outputs do not move, cores would meet in one place: the rows of a scatter.
         kept = [
             d for d, dim in enumerate(op.dims) if not dim.reduced and all(output.strides[d] for output in op.outputs)

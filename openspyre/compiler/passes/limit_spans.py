@@ -36,6 +36,8 @@ class LimitSpans:
         if dim is None:
             yield op
             return
+        if TABLE[op.row].kind is Kind.MOVEMENT and positions(op, buffers)[dim] < 2:
+            op = replace(op, row="relayout")  # within a stick, only views can be cut
         first, second = _halves(op, dim, _places(op, buffers)[dim])
         yield from self._parts(first, buffers)
         yield from self._parts(second, buffers)

@@ -11,7 +11,7 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Rol
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
-from openspyre.spec.ops import TABLE
+from openspyre.spec.ops import TABLE, Kind
 
 _NARROW, _WIDE = DataFormats.SEN169_FP16, DataFormats.IEEE_FP32
 
@@ -21,6 +21,7 @@ class UnifyFormats:
     """No options."""
 
     def run(self, program: Program) -> Program:
+        program = replace(program, ops=tuple(_as_cast(op) for op in program.ops))
         if not any(_is_mixed(op) for op in program.ops):
             return program
         work = _Work()
@@ -31,6 +32,14 @@ class UnifyFormats:
 
 def _format(access: Access) -> DataFormats:
     return require_supported(access.dtype).device
+
+
+def _as_cast(op: Op) -> Op:
+    """A relayout that changes the format on its way is a cast."""
+    if TABLE[op.row].kind is not Kind.MOVEMENT or len(op.accesses) != 2:
+        return op
+    changes = {_format(access) for access in op.accesses} == {_NARROW, _WIDE}
+    return replace(op, row="cast") if changes else op
 
 
 def _is_mixed(op: Op) -> bool:
