@@ -124,6 +124,8 @@ def _other(rng: random.Random, site: Site, known: list[Site]) -> Any:
             return _other_layout(rng, value, alike)
         case tuple():
             return _other_tuple(rng, value)
+        case bytes():
+            return value[:-1]
         case None:
             return {"bits_as": rng.choice(_FORMATS), "lane_dim": rng.randrange(3), "place": 0}.get(site.field)
     return rng.choice(alike) if alike else None

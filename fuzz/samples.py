@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
 from openspyre.artifact.model import (
     Buffer,
     Bundle,
@@ -289,8 +291,18 @@ def chained() -> Bundle:
     return Bundle("chained", (x, out, copy, codes, scaled, top), ops, executions, pool_bytes=24 * 4 * 128)
 
 
+def ramp() -> Bundle:
+    """x + a row that the bundle brings."""
+    x, out = buffer("x", (96, 320), Role.INPUT), buffer("out", (96, 320), Role.OUTPUT)
+    row = replace(buffer("row", (320,), Role.CONSTANT), values=np.arange(320, dtype=np.float16).tobytes())
+    sizes, dims = (96, 320), (Dim("i", 96, 24), Dim("j", 320))
+    whole = walk(x, (320, 1), sizes)
+    add = Description("add", dims, (whole, walk(row, (0, 1), sizes)), (whole,))
+    return Bundle("ramp", (x, out, row), (add,), (Execution("add_0", 0, _at(x, row, out)),))
+
+
 @cache
 def samples() -> tuple[Bundle, ...]:
     """One or more for every kind of step."""
-    single = pointwise(), row_sums(), matmul(), scores(), transposed(), normalised(), gathered(), counted()
+    single = pointwise(), ramp(), row_sums(), matmul(), scores(), transposed(), normalised(), gathered(), counted()
     return *single, split_reduction(), chosen(), picked(), scattered(), added_elements(), running(), chained()

@@ -19,6 +19,7 @@ from openspyre.compiler.emit import Emitted, emit, emit_documented
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.formats import require_supported
+from openspyre.spec.packing import elements_of
 from openspyre.tools.run_documented import execute, prepare
 
 # What computes nothing that could be rounded otherwise.
@@ -105,18 +106,27 @@ def _as_compiled(program: ir.Program, emitted: Emitted, images: list[bytes], aft
     card = cards.get()
     names = {argument.name: number for number, argument in enumerate(emitted.arguments) if argument.role != "pool"}
     buffers = {}
+    own = {buffer.name: _image(_constant(buffer), 0, words) for buffer in program.buffers if buffer.values is not None}
     for name in compiled.symbols:
-        buffers[name] = card.allocate(max(128, len(images[names[name]])))
-        buffers[name].write_memory(images[names[name]])
+        image = own[name] if name in own else images[names[name]]
+        buffers[name] = card.allocate(max(128, len(image)))
+        buffers[name].write_memory(image)
     loaded = programs.load(compiled)
     try:
         loaded.run(buffers, {scalar.name: _number(scalar.dtype, words) for scalar in program.scalars})
     finally:
         loaded.unload()
     for name, buffer in buffers.items():
+        if name in own:
+            continue
         argument = emitted.arguments[names[name]]
         expected, found = elements(argument, buffer.read_memory()), elements(argument, after[names[name]])
         np.testing.assert_array_equal(found, expected, err_msg=f"{program.name}: {name}")
+
+
+def _constant(buffer: ir.Buffer) -> Argument:
+    layout, known = buffer.layout, {"stride": buffer.stride, "values": buffer.values}
+    return Argument(buffer.name, "constant", layout.device_bytes, buffer.dtype, buffer.size, layout, **known)
 
 
 def _image(argument: Argument, seed: int, words: int) -> bytes:
@@ -158,6 +168,8 @@ def _number(dtype: str, words: int) -> float | int:
 
 
 def _values(argument: Argument, seed: int, words: int) -> np.ndarray:
+    if argument.values is not None:
+        return elements_of(argument.values, argument.size, argument.stride, argument.dtype)
     if argument.role in ("number", "constant"):
         number = _number(argument.dtype, words) if argument.value is None else argument.value
         return _host(np.asarray(number), argument.dtype)

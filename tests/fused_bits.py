@@ -8,6 +8,7 @@ from openspyre.backend.lowering import compile_bundle
 from openspyre.card import programs
 from openspyre.program.model import Program
 from openspyre.spec.errors import IndexOutOfRange
+from openspyre.spec.packing import elements_of
 from openspyre.tools.run_execution import place
 
 _SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-9, -1e-9, 3e9, 65504.0, 1.0009765625])
@@ -33,11 +34,17 @@ def _numbers(buffer, seed: int, words: int) -> np.ndarray:
         return values.astype(buffer.dtype)
 
 
+def values(buffer, seed, words):
+    if buffer.values is not None:
+        return elements_of(buffer.values, buffer.size, buffer.stride, buffer.dtype)
+    return numbers(buffer, seed, words)
+
+
 def results(bundle: Bundle, program: Program, seed: int, words: int) -> dict[str, np.ndarray]:
     """Whole buffers as they lie on the card; their elements, that is, for padding is nobody's."""
     random = np.random.default_rng(seed)
     placed = {
-        buffer.name: place(buffer, None if buffer.role is Role.OUTPUT else numbers(buffer, seed + number, words))
+        buffer.name: place(buffer, None if buffer.role is Role.OUTPUT else values(buffer, seed + number, words))
         for number, buffer in enumerate(bundle.arguments)
     }
     word = min(3, words - 1)
@@ -47,7 +54,7 @@ def results(bundle: Bundle, program: Program, seed: int, words: int) -> dict[str
         loaded.run({name: array.buffer for name, array in placed.items()}, scalars)
     finally:
         loaded.unload()
-    changed = [buffer.name for buffer in bundle.arguments if buffer.role is not Role.INPUT]
+    changed = [buffer.name for buffer in bundle.arguments if buffer.role in (Role.OUTPUT, Role.UPDATE)]
     return {name: placed[name].numpy() for name in changed}
 
 

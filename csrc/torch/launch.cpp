@@ -79,6 +79,7 @@ void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Re
         offset == compiled ? 0 : record.shape->device_offset(offset) - record.shape->device_offset(compiled);
     work.add(record.block ? record.block->address : 0, moved, offset - compiled);
   }
+  for (const ConstantTensorPtr& constant : plan.tensors) work.add(constant->on(device));
   Pool pool;  // given back in stream order: the launch is before it
   if (plan.pool_bytes > 0) {
     pool.reset(work.card->allocate(plan.pool_bytes, stream.id()));

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "constant_tensor.h"
 #include "layout.h"
 #include "program.h"
 
@@ -61,6 +62,7 @@ struct CallPlan {
   std::vector<int> resize;      // out= tensors that must first be given the size of result r: argument numbers
   std::vector<int> fixed;       // a graph's inputs whose offset the program has built in
   std::vector<int64_t> shapes;  // a graph's inputs as they lay when it was specialised: ids of their buffers' shapes
+  std::vector<ConstantTensorPtr> tensors;  // the program's last symbols
   size_t pool_bytes = 0;
 };
 

@@ -55,6 +55,14 @@ ResultPlan result_plan(const py::handle& model) {
   return result;
 }
 
+ConstantTensorPtr constant_from(const py::handle& model) {
+  const auto size = py::cast<std::vector<int64_t>>(model.attr("size"));
+  const auto stride = py::cast<std::vector<int64_t>>(model.attr("stride"));
+  const openspyre::DType dtype = dtype_of(py::cast<at::ScalarType>(model.attr("dtype")));
+  return constant_tensor(openspyre::intern(size, stride, dtype, layout_from(model.attr("layout"))),
+                         py::cast<std::string>(model.attr("values")));
+}
+
 // "int8_checked": a rule may follow an integer's encoding.
 ScalarPlan scalar_plan(int argument, const std::string& name) {
   constexpr const char* names[] = {"float", "sen169", "int_below", "int8",      "uint8",      "int16",
@@ -88,6 +96,7 @@ CallPlan call_plan(const py::handle& model) {
   plan.constants = py::cast<std::vector<uint32_t>>(model.attr("constants"));
   plan.fixed = py::cast<std::vector<int>>(model.attr("fixed"));
   plan.shapes = py::cast<std::vector<int64_t>>(model.attr("shapes"));
+  for (const py::handle tensor : model.attr("tensors")) plan.tensors.push_back(constant_from(tensor));
   plan.pool_bytes = py::cast<size_t>(model.attr("pool_bytes"));
   return plan;
 }

@@ -26,6 +26,7 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.machine import GIB, MIB, SPYRE, Machine
 from openspyre.spec.ops import TABLE, Indexing, Kind
+from openspyre.spec.packing import value_bytes
 
 MAX_OPERANDS = 8
 MAX_DIMS = 10
@@ -194,6 +195,9 @@ def check_buffers(bundle: Bundle, problems: Problems, machine: Machine = SPYRE) 
         if (buffer.place is None) is (buffer.role is Role.TEMP) or (buffer.place or 0) < 0:
             problems.add(f"buffers.{buffer.name}.place", buffer.place, "a byte of the pool for a temp, else null")
         check_buffer(buffer, problems)
+        wanted = value_bytes(buffer.size, buffer.stride, buffer.dtype) if buffer.role is Role.CONSTANT else None
+        if (None if buffer.values is None else len(buffer.values)) != wanted:
+            problems.say(f"buffers.{buffer.name}.values", "other values", f"{wanted or 'no'} bytes of a {buffer.role}")
         try:
             buffer.layout.addressing(buffer.size, buffer.stride)
         except SpyreError as error:
@@ -220,7 +224,7 @@ def _check_execution(
         _check_place(description, place, tensor, buffers[place.buffer], f"{field}.Tensor{index}", problems)
     outputs = execution.places[len(description.tensors) - len(description.outputs) :]
     for place in outputs:
-        if buffers[place.buffer].role is Role.INPUT:
+        if buffers[place.buffer].role in (Role.INPUT, Role.CONSTANT):
             problems.say(f"{field}.openspyre_buffers", f"input {place.buffer} is written", "an output, update or temp")
 
 

@@ -16,6 +16,7 @@ from openspyre.spec.formats import DTYPES, DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 
 FILE = "launch_spec.json"
+HostBytes = bytes  # `bytes` is a field's name below
 FORMAT_VERSION = 1
 ROLES = ["input", "output", "update", "pool", "number", "constant"]
 
@@ -24,7 +25,8 @@ ROLES = ["input", "output", "update", "pool", "number", "constant"]
 class Argument:
     """One argument of a launch. A pool has bytes alone; `file` is an .npy with its host values, beside the spec.
 
-    A number is lane 0 of one stick; a constant is a number that has its `value` already. `stride`: of the host, where not row by row.
+    A number is lane 0 of one stick; a constant is a number that has its `value` already, or a tensor whose values are known: a `file`
+    beside the spec, `values` (what the host would store) in memory. `stride`: of the host, where not row by row.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Argument:
     file: str | None = None
     value: float | None = None
     stride: tuple[int, ...] | None = None
+    values: HostBytes | None = None
 
 
 def read_launch_spec(directory: Path) -> tuple[Argument, ...] | None:
@@ -77,7 +80,7 @@ def _arguments(top: Fields) -> tuple[Argument, ...]:
         dtype = entry.choice("dtype", sorted(DTYPES))
         file = entry.text("file") if entry.values.get("file") is not None else None
         stride = entry.integers("stride", 0, len(size)) if "stride" in entry.values else None
-        value = _value(entry) if role == "constant" or "value" in entry.values else None
+        value = _value(entry) if (role == "constant" and file is None) or "value" in entry.values else None
         bytes_ = layout.device_bytes if layout else 0
         found.append(Argument(name, role, bytes_, dtype, size, layout, file, value, stride))
     return tuple(found)

@@ -13,10 +13,12 @@ from openspyre.artifact.model import FORMAT_VERSION, Buffer, Bundle, Role, Scala
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import TENSOR_DTYPES, DataFormats, ElementArrangement, formats_of
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.packing import packed, unpacked, value_bytes
 
 FILE = "manifest.json"
 FORMAT = "openspyre bundle"
-_ROLES = {"inputs": Role.INPUT, "outputs": Role.OUTPUT, "updates": Role.UPDATE, "temps": Role.TEMP}
+_ROLES = {"inputs": Role.INPUT, "outputs": Role.OUTPUT, "updates": Role.UPDATE, "constants": Role.CONSTANT}
+_ROLES |= {"temps": Role.TEMP}
 
 FIELDS: dict[str, str] = {
     "format": f'always "{FORMAT}"',
@@ -25,6 +27,7 @@ FIELDS: dict[str, str] = {
     "inputs": "tensors the bundle reads",
     "outputs": "tensors it writes",
     "updates": "tensors it reads and writes",
+    "constants": "tensors it reads, whose values it brings",
     "temps": "tensors inside the pool, each with its first byte (`place`)",
     "scalars": "numbers a launch supplies, in order: name and dtype",
     "pool_bytes": "memory the temps share",
@@ -44,6 +47,7 @@ BUFFER_FIELDS: dict[str, str] = {
     "arrangement": "layout: order of the elements in a stick",
     "device_bytes": "memory it takes on the card",
     "place": "first byte in the pool; null for an argument",
+    "values": "of a constant alone: what the host would store, gaps included; zlib, then base64",
 }
 
 
@@ -112,6 +116,7 @@ def _buffer(buffer: Buffer, argument: int | None) -> dict[str, Json]:
         "arrangement": layout.element_arrangement.name,
         "device_bytes": layout.device_bytes,
         "place": buffer.place,
+        **({} if buffer.values is None else {"values": packed(buffer.values)}),
     }
 
 
@@ -162,7 +167,7 @@ def _parse_scalar(fields: Fields) -> Scalar:
 
 def _parse_buffer(fields: Fields, role: Role) -> Buffer | None:
     before = len(fields.problems.found)
-    fields.only(*BUFFER_FIELDS)
+    fields.only(*(name for name in BUFFER_FIELDS if name != "values" or role is Role.CONSTANT))
     size = fields.integers("size", 0)
     stride = fields.integers("stride", 0, len(size))
     device_size = fields.integers("device_size", 0)
@@ -182,10 +187,22 @@ def _parse_buffer(fields: Fields, role: Role) -> Buffer | None:
     except SpyreError as error:
         fields.problems.say(f"{fields.path}.device_size", str(error), "a layout with a place for every element")
         return None
-    buffer = Buffer(name, dtype, size, stride, role, layout, place)
+    values = _parse_values(fields, value_bytes(size, stride, dtype)) if role is Role.CONSTANT else None
+    buffer = Buffer(name, dtype, size, stride, role, layout, place, values)
     for field, expected in _buffer(buffer, None).items():
         if field not in fields.values:
             fields.problems.say(f"{fields.path}.{field}", "nothing", repr(expected))
-        elif field != "argument" and fields.values[field] != expected:
+        elif field not in ("argument", "values") and fields.values[field] != expected:
             fields.problems.add(f"{fields.path}.{field}", fields.values[field], repr(expected))
     return buffer
+
+
+def _parse_values(fields: Fields, length: int) -> bytes:
+    found = fields.values.get("values")
+    try:
+        if not isinstance(found, str):
+            raise ValueError("no text")
+        return unpacked(found, length)
+    except ValueError as error:
+        fields.problems.say(f"{fields.path}.values", str(error), f"{length} bytes of values, packed")
+        return b""

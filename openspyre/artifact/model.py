@@ -21,6 +21,7 @@ class Role(StrEnum):
     INPUT = "input"
     OUTPUT = "output"
     UPDATE = "update"
+    CONSTANT = "constant"  # the bundle brings its values
     TEMP = "temp"
 
 
@@ -34,7 +35,7 @@ class Lanes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor in device memory; `place` is a temporary's first byte in the pool."""
+    """A tensor in device memory; `place` is a temporary's first byte in the pool, `values` a constant's elements as the host stores them."""
 
     name: str
     dtype: str
@@ -43,6 +44,7 @@ class Buffer:
     role: Role
     layout: SpyreTensorLayout
     place: int | None = None
+    values: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from openspyre.artifact.model import Attribute, Description, Dim, Execution, Iot
 from openspyre.artifact.sdsc import sdsc_json
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.packing import value_bytes
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ATTRIBUTES: st.SearchStrategy[Attribute] = st.one_of(
@@ -39,7 +40,10 @@ def bundles(draw: st.DrawFn) -> Bundle:
     sizes = (*draw(st.lists(st.integers(2, 6), max_size=3)), draw(st.integers(2, 200)))
     dtype = draw(st.sampled_from(["float16", "float32", "int64", "bool"]))
     x = buffer(draw(NAMES) + "x", sizes, Role.INPUT, dtype)
-    row = buffer("row", sizes[-1:], draw(st.sampled_from([Role.INPUT, Role.UPDATE])), dtype)
+    row = buffer("row", sizes[-1:], draw(st.sampled_from([Role.INPUT, Role.UPDATE, Role.CONSTANT])), dtype)
+    if row.role is Role.CONSTANT:
+        length = value_bytes(row.size, row.stride, dtype)
+        row = replace(row, values=draw(st.binary(min_size=length, max_size=length)))
     out = buffer("out", sizes, Role.OUTPUT, dtype)
     bytes_each = x.layout.device_bytes
     temps = [buffer(f"t{i}", sizes, Role.TEMP, dtype, i * bytes_each) for i in range(draw(st.integers(0, 2)))]

@@ -19,6 +19,7 @@ from openspyre.artifact import Bundle, InvalidBundle, Problem, check, read, veri
 from openspyre.artifact.model import Description, Dim, Place, Role, Tensor
 from openspyre.spec.formats import DataFormats, formats_of
 from openspyre.spec.machine import MIB, SPYRE
+from openspyre.spec.packing import packed
 
 
 @pytest.fixture
@@ -232,6 +233,20 @@ def test_an_input_is_never_written() -> None:
     x, out = bundle.buffers
     problem = only(found(replace(bundle, buffers=(x, replace(out, role=Role.INPUT)))))
     assert "is written" in problem.found
+
+
+@pytest.mark.parametrize(
+    "values", [None, 7, "", "%%%", "AAAA", packed(bytes(639)), packed(bytes(641)), packed(bytes(1 << 24))]
+)
+def test_values_of_a_constant_that_are_none(tmp_path: Path, values: object) -> None:
+    """The row of 320 halves takes 640 bytes; a text that would unpack to far more is not unpacked."""
+    bundle = pointwise()
+    held = tuple(replace(b, role=Role.CONSTANT, values=bytes(640)) if b.name == "s" else b for b in bundle.buffers)
+    place = tmp_path / "bundle"
+    write(replace(bundle, buffers=(held[0], held[2], held[1], *held[3:])), place)
+    assert verify(place) == []
+    edit(place, "manifest.json", lambda tree: tree["constants"][0].update(values=values))
+    assert "constants[0].values" in {problem.field for problem in verify(place)}
 
 
 def test_links_pipes_and_directories_are_not_followed(directory: Path, tmp_path: Path) -> None:

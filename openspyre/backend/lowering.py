@@ -27,7 +27,7 @@ _LOWERINGS: dict[Kind, Lowering] = {
 }
 
 
-_USES = {Role.INPUT: Use.READ, Role.OUTPUT: Use.FRESH, Role.UPDATE: Use.SHARED}
+_USES = {Role.INPUT: Use.READ, Role.OUTPUT: Use.FRESH, Role.UPDATE: Use.SHARED, Role.CONSTANT: Use.READ}
 
 
 def compile_bundle(bundle: Bundle) -> Program:

@@ -19,6 +19,7 @@ class Role(StrEnum):
     INPUT = "input"
     OUTPUT = "output"
     UPDATE = "update"  # an input that is written as well
+    CONSTANT = "constant"  # its values are known already: whoever loads the program brings them
     TEMP = "temp"
 
 
@@ -27,6 +28,7 @@ class Buffer:
     """A tensor in device memory, as the host sees it; `layout` None until one is chosen, `place` (temps) a byte in the pool.
 
     An `unset` one begins as whatever lies there, as torch.empty does: others are written before they are read.
+    A constant has `values`: the bytes that the host would store, in the order of host offsets.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Buffer:
     layout: SpyreTensorLayout | None = None
     place: int | None = None
     unset: bool = False
+    values: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number the launch supplies, already rounded to the op's format; `dtype` tells how."""
+    """A number the launch supplies, already rounded to the op's format; `dtype` tells how. `word`: its 32 bits, where known now."""
 
     name: str
     dtype: str
+    word: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.expand_composites import ExpandComposites
+from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
@@ -33,6 +34,7 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
     return (
         ExpandComposites(),
         UnifyFormats(),
+        FoldConstants(),
         EliminateCopies(),
         DropDead(),
         ChooseLayouts(),

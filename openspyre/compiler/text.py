@@ -10,6 +10,7 @@ from openspyre.compiler.ir import Access, Attribute, Buffer, Constant, Dim, Iota
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.packing import packed, unpacked, value_bytes
 
 _WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\[[^]]*\]|[^\s"\[\]]+)')
 
@@ -20,7 +21,7 @@ class InvalidText(SpyreError, ValueError):
 
 def print_program(program: Program) -> str:
     lines = [f"program {_quote(program.name)} pool {program.pool_bytes}"]
-    lines += [f"number {_quote(scalar.name)} {scalar.dtype}" for scalar in program.scalars]
+    lines += [_scalar_text(scalar) for scalar in program.scalars]
     lines += [_buffer_line(buffer) for buffer in program.buffers]
     for op in program.ops:
         lines += _op_lines(op)
@@ -35,6 +36,12 @@ def _list(numbers: tuple[int, ...] | list[int]) -> str:
     return json.dumps(list(numbers))
 
 
+def _scalar_text(scalar: Scalar) -> str:
+    return f"number {_quote(scalar.name)} {scalar.dtype}" + (
+        "" if scalar.word is None else f" word {scalar.word:#010x}"
+    )
+
+
 def _buffer_line(buffer: Buffer) -> str:
     parts = [f"buffer {_quote(buffer.name)} {buffer.role} {buffer.dtype} {_list(buffer.size)} {_list(buffer.stride)}"]
     if buffer.layout is not None:
@@ -45,6 +52,8 @@ def _buffer_line(buffer: Buffer) -> str:
         parts.append(f"place {buffer.place}")
     if buffer.unset:
         parts.append("unset")
+    if buffer.values is not None:
+        parts.append(f"values {packed(buffer.values)}")
     return " ".join(parts)
 
 
@@ -57,8 +66,8 @@ def _op_lines(op: Op) -> Iterator[str]:
         match operand:
             case Access():
                 yield _access_line("read", operand)
-            case Scalar(name=name, dtype=dtype):
-                yield f"  number {_quote(name)} {dtype}"
+            case Scalar():
+                yield f"  {_scalar_text(operand)}"
             case Constant(bits=bits, dtype=dtype):
                 yield f"  constant {bits:#010x} {dtype}"
             case Iota(offset=offset, strides=strides):
@@ -86,7 +95,8 @@ def parse_program(text: str) -> Program:
 
 def _parse_scalar(line: _Line) -> Scalar:
     with line:
-        return Scalar(line.name(), line.word())
+        name, dtype = line.name(), line.word()
+        return Scalar(name, dtype, int(line.word(), 16) if line.has("word") else None)
 
 
 def _parse_buffer(line: _Line) -> Buffer:
@@ -99,7 +109,9 @@ def _parse_buffer(line: _Line) -> Buffer:
             forms = DataFormats[line.word()], ElementArrangement[line.word()]
             layout = SpyreTensorLayout(device_size, stride_map, *forms)
         place = line.integer() if line.has("place") else None
-        return Buffer(name, dtype, size, stride, role, layout, place, unset=line.has("unset"))
+        unset = line.has("unset")
+        values = unpacked(line.word(), value_bytes(size, stride, dtype)) if line.has("values") else None
+        return Buffer(name, dtype, size, stride, role, layout, place, unset, values)
 
 
 def _parse_op(line: _Line, lines: _Lines) -> Op:

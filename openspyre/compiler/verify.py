@@ -14,6 +14,7 @@ from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import STICK_BYTES, formats_of, is_supported
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.packing import value_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Verifier:
                 yield str(error)
         if self.lowered and buffer.layout is None:
             yield "it has no layout"
+        yield from _values(buffer)
         yield from self._place(buffer, pool_bytes)
 
     def _place(self, buffer: Buffer, pool_bytes: int) -> Iterator[str]:
@@ -124,6 +126,15 @@ class Verifier:
 _WRITES_ALONG = (Kind.ROWS, Kind.INDEXED)
 
 
+def _values(buffer: Buffer) -> Iterator[str]:
+    if (buffer.values is None) is (buffer.role is Role.CONSTANT):
+        yield f"it is a {buffer.role} " + ("without values" if buffer.values is None else "that has values")
+    elif buffer.values is not None and is_supported(buffer.dtype):
+        needed = value_bytes(buffer.size, buffer.stride, buffer.dtype)
+        if len(buffer.values) != needed:
+            yield f"its values take {len(buffer.values)} bytes, not {needed}"
+
+
 def _is_tensor(buffer: Buffer) -> bool:
     return len(buffer.size) == len(buffer.stride) and min((*buffer.size, *buffer.stride, 0)) >= 0
 
@@ -138,8 +149,8 @@ def _strides(op: Op, strides: tuple[int, ...]) -> Iterator[str]:
 
 
 def _output(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
-    if buffer.role is Role.INPUT:
-        yield f"writes into {buffer.name!r}, an input"
+    if buffer.role in (Role.INPUT, Role.CONSTANT):
+        yield f"writes into {buffer.name!r}, {'an input' if buffer.role is Role.INPUT else 'a constant'}"
     for dim, stride in zip(op.dims, access.strides, strict=False):
         if dim.reduced and stride and dim.size > 1 and TABLE[op.row].kind not in _WRITES_ALONG:
             yield f"moves by {stride} along {dim.name!r}, which is reduced"
@@ -157,7 +168,8 @@ def _reach(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
 
 def _order(program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
     """Nothing is read before it is written, and every output is written, but for what begins as whatever lies there."""
-    written = {buffer.name for buffer in program.buffers if buffer.role in (Role.INPUT, Role.UPDATE) or buffer.unset}
+    given = (Role.INPUT, Role.UPDATE, Role.CONSTANT)
+    written = {buffer.name for buffer in program.buffers if buffer.role in given or buffer.unset}
     for op in program.ops:
         for operand in op.inputs:
             if isinstance(operand, Access) and operand.buffer in buffers and operand.buffer not in written:

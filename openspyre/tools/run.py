@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     bundle = read(options.directories[0], Settings.read().machine)
     files = _named(options.input, parser)
     values = _named(options.set, parser)
-    wanted = [b for b in bundle.arguments if b.role is not Role.OUTPUT]
+    wanted = [b for b in bundle.arguments if b.role in (Role.INPUT, Role.UPDATE)]
     _require("--input", files, (b.name for b in wanted), parser)
     _require("--set", values, (s.name for s in bundle.scalars), parser)
     arrays = {buffer.name: _load(buffer, files[buffer.name]) for buffer in wanted}

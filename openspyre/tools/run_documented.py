@@ -124,7 +124,7 @@ def check_count(spec: tuple[Argument, ...], bundle: DocumentedBundle, directory:
 
 def _of_spec(argument: Argument, directory: Path) -> bytes | None:
     """The bytes a launch spec gives an argument; None if it leaves them to the caller."""
-    if argument.role in ("number", "constant") and argument.layout is not None:
+    if argument.role in ("number", "constant") and argument.layout is not None and argument.file is None:
         return None if argument.value is None else number_image(argument.value, argument.layout)
     if argument.file is None:
         return None if argument.role in ("input", "update") else bytes(argument.bytes)

@@ -9,6 +9,7 @@ from openspyre.backend.cache import ProgramCache
 from openspyre.card import DeviceArray, _card, cards, programs
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.packing import elements_of
 
 
 def execute(
@@ -21,13 +22,17 @@ def execute(
             "OPENSPYRE_CARD=null computes nothing, so there is nothing to write: unset it to run a bundle"
         )
     program = ProgramCache.of(settings).compiled(bundle)
-    placed = {buffer.name: place(buffer, arrays.get(buffer.name)) for buffer in bundle.arguments}
+    placed = {b.name: place(b, arrays.get(b.name) if b.values is None else _elements(b)) for b in bundle.arguments}
     loaded = programs.load(program)
     try:
         loaded.run({name: array.buffer for name, array in placed.items()}, scalars, cards.get().index)
     finally:
         loaded.unload()
-    return {b.name: placed[b.name].numpy() for b in bundle.arguments if b.role is not Role.INPUT}
+    return {b.name: placed[b.name].numpy() for b in bundle.arguments if b.role in (Role.OUTPUT, Role.UPDATE)}
+
+
+def _elements(constant: Buffer) -> NDArray[Any]:
+    return elements_of(constant.values or b"", constant.size, constant.stride, constant.dtype)
 
 
 def place(buffer: Buffer, array: NDArray[Any] | None) -> DeviceArray:

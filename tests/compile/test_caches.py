@@ -36,6 +36,16 @@ def run(model, *xs):
 """,
 }
 
+MODELS["constants"] = """
+model, inputs = torch.nn.Linear(70, 70), [torch.randn(300, 70)]
+def run(model, x):
+    def placed(x):
+        x = model(x) + torch.arange(70, device=x.device)
+        return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True)
+    with torch.no_grad():
+        return [torch.compile(placed, dynamic=False)(x)]
+"""
+
 MODELS["fallback"] = """
 model, inputs = torch.nn.Linear(70, 9), [torch.rand(5, 70)]
 def run(model, x):

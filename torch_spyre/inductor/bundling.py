@@ -12,8 +12,9 @@ from time import perf_counter
 
 import torch
 
+from openspyre.spec.packing import packed
 from torch_spyre.inductor.border import OrderedSet
-from torch_spyre.inductor.constants import constant_on_card, move_constants
+from torch_spyre.inductor.constants import constant_on_card, known_values, move_constants
 from torch_spyre.inductor.foreach import unfold
 from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
@@ -132,9 +133,12 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
                 if tensor.is_on_card and tensor.storage not in made and not tensor.is_empty:
                     sources.add(_whole(plan.owner[tensor.storage], source))
     updated = {nodes[node.args[0]].storages[0] for node in members if nodes[node].mutates}
+    known = {node: packed(values) for node in sources if (values := known_values(node)) is not None}
+    sources -= known.keys()
     results = [node for node in members if not nodes[node].mutates and _read_outside(node, inside, nodes)]
     parts = [part for node in results for part in _parts(node, inside, nodes)]
     inputs = tuple(reader.value(fake_tensors(node)[0], node.name) for node in sources)  # first: they name their buffers
+    constants = tuple((reader.value(fake_tensors(n)[0], n.name), values) for n, values in known.items())
     calls = tuple(reader.call(node) for node in members)
     outputs = tuple(reader.value(fake, name) for _, fake, name in parts)
     imported = Graph(
@@ -147,6 +151,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
                       if nodes[node].storages[0] in updated),
         outputs=outputs,
         numbers=len(reader.numbers),
+        constants=constants,
     )  # fmt: skip
     key, kept = keep(imported)
     report.bundle(key, imported)

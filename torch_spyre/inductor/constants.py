@@ -14,6 +14,7 @@ from torch_spyre.inductor.border import V, ir
 from torch_spyre.inductor.fx_nodes import mutates
 
 Node = torch.fx.Node
+_SMALL_BYTES = 1 << 16
 _MOVES = (
     "aten.lift_fresh_copy.default",
     "prims.device_put.default",
@@ -44,6 +45,16 @@ def move_constants(module: torch.fx.GraphModule) -> None:
         if isinstance(held, torch.Tensor):
             for end in _ends(node):
                 _replace(module, end, held)
+
+
+def known_values(node: Node) -> bytes | None:
+    """What an integer constant holds, if it is small: the compiler computes with it, as the hardware cannot."""
+    if node.target is not constant_on_card or node.graph.owning_module is None:
+        return None
+    held = _held(node.graph.owning_module, str(node.args[0]))
+    if held.is_floating_point() or held.is_complex() or held.nbytes > _SMALL_BYTES:
+        return None
+    return bytes(held.cpu().contiguous().numpy().tobytes())
 
 
 def _held(module: torch.nn.Module, name: str) -> Any:

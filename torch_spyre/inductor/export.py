@@ -18,6 +18,7 @@ from openspyre.artifact.launch_spec import FILE, Argument, launch_spec_json
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.emit import Emitted, emit_documented
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.packing import elements_of
 from torch_spyre.inductor import launch as launching
 from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.graph import DrawnWord, Number
@@ -73,10 +74,13 @@ class _Launch:
     def _argument(self, argument: Argument, place: Path) -> Argument:
         if argument.role == "number":
             return replace(argument, value=self.numbers.get(argument.name))
-        if argument.name not in self.values:
+        values = self.values.get(argument.name)
+        if argument.values is not None:
+            values = elements_of(argument.values, argument.size, argument.stride or (), argument.dtype)
+        if values is None:
             return argument
         file = f"{argument.name}.npy"
-        np.save(place / file, self.values[argument.name])
+        np.save(place / file, values)
         return replace(argument, file=file)
 
 

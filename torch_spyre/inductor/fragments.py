@@ -14,6 +14,7 @@ from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCal
 from torch_spyre.inductor.spellings import SPELLINGS
 from torch_spyre.inductor.splicing import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
 from torch_spyre.inductor.stand_in import NumberInPlace, StandIn
+from torch_spyre.ops.numbers import word_of
 
 _LIMIT = 4096  # calls remembered; a model has some dozens that differ
 
@@ -205,8 +206,11 @@ class Assembly:
             self.ops.append(Op(f"{op.row}_{place}", op.row, op.dims, inputs, outputs, op.attributes, origin))
 
     def _scalar(self, dtype: str, value: Supplied) -> Scalar:
-        fresh = Scalar(f"c{len(self.numbers)}", dtype), value
-        return self.numbers.setdefault((dtype, repr(value)), fresh)[0]
+        key = dtype, repr(value)
+        if key not in self.numbers:
+            known = None if isinstance(value, Number | DrawnWord) else word_of(value, dtype)
+            self.numbers[key] = Scalar(f"c{len(self.numbers)}", dtype, known), value
+        return self.numbers[key][0]
 
 
 def _of(value: Supplied, numbers: Sequence[int], drawn: int) -> Supplied:

@@ -89,7 +89,7 @@ class GraphCall:
 class Graph:
     """What one launch computes. `inputs` and `outputs` are value numbers; `updated` are the inputs written in place.
 
-    `numbers` says how many numbers a launch brings.
+    `numbers` says how many numbers a launch brings. `constants` are values that are known already: their bytes, packed.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Graph:
     updated: tuple[int, ...]
     outputs: tuple[int, ...]
     numbers: int = 0
+    constants: tuple[tuple[int, str], ...] = ()
 
 
 def key_of(graph: Graph) -> str:
@@ -133,7 +134,7 @@ def key_of(graph: Graph) -> str:
         for v in graph.values
     ]
     calls = [(c.target, [argument(a) for a in c.arguments], c.results) for c in graph.calls]
-    decisive = (len(symbols), graph.numbers, values, calls, graph.inputs, graph.updated, graph.outputs)
+    decisive = (len(symbols), graph.numbers, values, calls, graph.inputs, graph.updated, graph.outputs, graph.constants)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()
 
 
@@ -184,7 +185,7 @@ def to_text(graph: Graph) -> str:
     lines = [
         f'{{"name": {json.dumps(graph.name)}, "symbols": {json.dumps(list(graph.symbols))},',
         f'"inputs": {list(graph.inputs)}, "updated": {list(graph.updated)}, "outputs": {list(graph.outputs)},',
-        f'"numbers": {graph.numbers},',
+        f'"numbers": {graph.numbers}, "constants": {json.dumps(graph.constants)},',
         '"values": [\n' + ",\n".join(map(json.dumps, values)) + "],",
         '"calls": [\n' + ",\n".join(map(json.dumps, calls)) + "]}",
     ]
@@ -205,6 +206,7 @@ def from_text(text: str) -> Graph:
         updated=tuple(data["updated"]),
         outputs=tuple(data["outputs"]),
         numbers=data["numbers"],
+        constants=tuple((number, values) for number, values in data["constants"]),
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-import numpy as np
 import torch
 
 from openspyre.backend.text_cache import TextCache
@@ -15,7 +14,6 @@ from openspyre.card.cards import settings_in_force
 from openspyre.compiler import ir
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.compiler.wishes import wished_layouts
-from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
@@ -35,7 +33,7 @@ from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.inductor.watching import Watch, debugging, tell
 from torch_spyre.ops.plans import CallPlan, ResultPlan
-from torch_spyre.ops.programs import compile_program, note_refusal, planned_machine
+from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, planned_machine
 
 _counts = {"compiled": 0, "found": 0, "retiled": 0}
 
@@ -202,15 +200,13 @@ def compile_graph(
         name: -1 - place for place, name in enumerate(made)
     }
     accesses = accesses_of(program)
+    tensors = () if compiled is None else [name for name in compiled.symbols if name in places]
     return Specialised(
         program=compiled,
-        symbols=tuple(places[name] for name in (compiled.symbols if compiled is not None else ())),
-        offsets=tuple(
-            inputs[places[name]].storage_offset() if places[name] >= 0 else 0
-            for name in (compiled.symbols if compiled is not None else ())
-        ),
+        symbols=tuple(places[name] for name in tensors),
+        offsets=tuple(inputs[places[name]].storage_offset() if places[name] >= 0 else 0 for name in tensors),
         results=(*results, *updated),
-        constants=tuple(_word(value, s.dtype) for value, s in zip(found.constants, program.scalars)),  # noqa: B905
+        constants=tuple(scalar.word for scalar in program.scalars if scalar.word is not None),
         numbers=tuple(_source(number) for number in found.numbers),
         draws=found.draws,
         fixed=tuple(
@@ -219,6 +215,7 @@ def compile_graph(
             if not stays_inside(accesses, name, tensor)
         ),
         wishes=_wishes(program, lowered, names, inputs),
+        tensors=constant_tensors(lowered),
     )
 
 
@@ -270,13 +267,3 @@ def _result(value: Value, known: Mapping[str, int]) -> ResultPlan:
 
 def _layout(buffer: ir.Buffer) -> SpyreTensorLayout:
     return buffer.layout if buffer.layout is not None else default_layout(buffer)
-
-
-def _word(number: float, dtype: str) -> int:
-    """A constant in a register: rounded to the op's format first, as every scalar is (contract N7)."""
-    if dtype == "int32":
-        return int(number) & 0xFFFFFFFF
-    value = np.float32(number)
-    if dtype == "float16" and np.isfinite(value):
-        value = np.float32(sen169_decode(sen169_encode(value)))
-    return int(value.view(np.uint32))

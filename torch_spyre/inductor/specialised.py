@@ -15,9 +15,10 @@ from openspyre.program.text import parse_program, print_program
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.packing import packed, unpacked, value_bytes
 from torch_spyre.inductor.parameters import Wish
 from torch_spyre.ops.calls import dtype_name
-from torch_spyre.ops.plans import CallPlan, ResultPlan
+from torch_spyre.ops.plans import CallPlan, ConstantTensor, ResultPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Specialised:
     fixed: tuple[int, ...]
     wishes: tuple[Wish, ...] = ()
     draws: tuple[int, ...] = ()
+    tensors: tuple[ConstantTensor, ...] = ()
     found: bool = False
 
     def load(self, shapes: tuple[int, ...]) -> CallPlan:
@@ -51,6 +53,7 @@ class Specialised:
             fixed=self.fixed,
             shapes=shapes,
             draws=self.draws,
+            tensors=self.tensors,
         )
 
 
@@ -66,6 +69,7 @@ def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
         "fixed": plan.fixed,
         "draws": plan.draws,
         "wishes": [[place, _layout_fields(layout)] for place, layout in plan.wishes],
+        "tensors": [_tensor_fields(tensor) for tensor in plan.tensors],
     }
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
 
@@ -85,6 +89,7 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple(map(int, head["fixed"])),
             tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
             tuple(map(int, head["draws"])),
+            tuple(_tensor(*fields) for fields in head["tensors"]),
             found=True,
         )
         return plan, dict(head["facts"])
@@ -95,6 +100,15 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
 def _result_fields(result: ResultPlan) -> list[Any]:
     layout = result.layout and _layout_fields(result.layout)
     return [result.argument, dtype_name(result.dtype), result.size, result.stride, layout]
+
+
+def _tensor_fields(tensor: ConstantTensor) -> list[Any]:
+    return [dtype_name(tensor.dtype), tensor.size, tensor.stride, _layout_fields(tensor.layout), packed(tensor.values)]
+
+
+def _tensor(dtype: str, size: list[int], stride: list[int], layout: list[Any], values: str) -> ConstantTensor:
+    held = unpacked(values, value_bytes(size, stride, dtype))
+    return ConstantTensor(getattr(torch, dtype), tuple(size), tuple(stride), _layout(*layout), held)
 
 
 def _layout_fields(layout: SpyreTensorLayout) -> list[Any]:

@@ -20,6 +20,7 @@ from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
 from torch_spyre.ops.plans import CallPlan
 
 _LEAST_ROWS, _MOST_BLOCKS = 128, 8  # of causal queries: smaller blocks leave out more, larger ones have fewer steps
+_WHOLE_ROWS = 64  # blocks begin at whole sticks of the mask
 
 
 def serves(binding: Binding) -> bool:
@@ -47,9 +48,12 @@ def compile_call(call: Call) -> CallPlan | None:
         mask=None if mask is None else _mask(builder, heads, mask, (*query.shape[:-1], key.shape[-2])),
         target=builder.result((*heads.split(own[:-2]), own[-2], own[-1], 0)),
         widths=(query.shape[-1], value.shape[-1]),
-        causal=call.given["is_causal"],
+        causal=None,
     )
-    for rows in _row_blocks(query.shape[-2], key.shape[-2], causal=attention.causal):
+    blocks = list(_row_blocks(query.shape[-2], key.shape[-2], causal=call.given["is_causal"]))
+    if call.given["is_causal"] and blocks:
+        attention = replace(attention, causal=_causal_mask(builder, attention.query.dtype, blocks))
+    for rows in blocks:
         attention.add(rows)
     return builder.plan()
 
@@ -80,10 +84,31 @@ class _Rows(NamedTuple):
 
 def _row_blocks(queries: int, keys: int, *, causal: bool) -> Iterator[_Rows]:
     """Causal queries block by block: a block leaves out the keys behind its last query, whose weights would be 0."""
-    rows = max(_LEAST_ROWS, -(-queries // _MOST_BLOCKS)) if causal else max(queries, 1)
+    least = max(_LEAST_ROWS, -(-queries // _MOST_BLOCKS))
+    rows = -(-least // _WHOLE_ROWS) * _WHOLE_ROWS if causal else max(queries, 1)
     for first in range(0, queries, rows):
         count = min(rows, queries - first)
         yield _Rows(first, count, min(keys, first + count) if causal else keys)
+
+
+class _CausalMask(NamedTuple):
+    """0 up to a query's own place and -inf behind it: a block's rows, and the last block's keys. Other blocks see it from further on."""
+
+    access: Access  # along queries and keys
+    last: int  # first query of the last block
+
+    def seen_from(self, rows: _Rows, batch: int) -> Access:
+        """The mask of a block: only how far a key lies from a query matters."""
+        own = self.access
+        return replace(own, offset=self.last - rows.first, strides=(*(0,) * batch, *own.strides))
+
+
+def _causal_mask(builder: ProgramBuilder, dtype: str, blocks: Sequence[_Rows]) -> _CausalMask:
+    last, size = blocks[-1].first, (blocks[0].queries, blocks[-1].first + blocks[0].queries)
+    dims = (Dim("m", size[0]), Dim("n", size[1]))
+    mask = Access(builder.temp("mask", dtype, size, row_major(size)), 0, row_major(size), dtype)
+    builder.add(Op("mask", "causal_mask", dims, (Iota(-last, (-1, 1)),), (mask,)))
+    return _CausalMask(mask, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +123,7 @@ class _Attention:
     mask: Access | None
     target: Access
     widths: tuple[int, int]  # of queries and keys, and of values
-    causal: bool
+    causal: _CausalMask | None
 
     def add(self, rows: _Rows) -> None:
         scores = self._scores(rows)
@@ -120,17 +145,11 @@ class _Attention:
         inputs: list[Operand] = [scores]
         if self.mask is not None:
             inputs.append(_from(self.mask, rows.first, -2))
-        if self.causal:
-            inputs.append(self._causal_mask(rows))
+        if self.causal is not None:
+            inputs.append(self.causal.seen_from(rows, len(self.batch)))
         target = self._temp("weights", rows, dims)
         self._op("weights", rows, dims, "attention_weights", tuple(inputs), target)
         return target
-
-    def _causal_mask(self, rows: _Rows) -> Access:
-        dims = (Dim("m", rows.queries), Dim("n", rows.keys))
-        mask = self._temp("mask", rows, dims)
-        self._op("mask", rows, dims, "causal_mask", (Iota(-rows.first, (-1, 1)),), mask)
-        return replace(mask, strides=(*(0,) * len(self.batch), *mask.strides))
 
     def _dims(self, rows: _Rows) -> tuple[Dim, ...]:
         return (*self.batch, Dim("m", rows.queries))

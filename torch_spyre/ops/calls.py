@@ -139,17 +139,16 @@ class Call:
     def finish(self, builder: ProgramBuilder) -> CallPlan:
         """The plan of a program that has been built: compiled and loaded."""
         name = builder.ops[-1].row
-        program, pool_bytes = load(
-            Program(name, tuple(builder.buffers), tuple(builder.ops), tuple(builder.scalar_operands))
-        )
+        loaded = load(Program(name, tuple(builder.buffers), tuple(builder.ops), tuple(builder.scalar_operands)))
         return CallPlan(
-            program,
+            loaded.number,
             tuple(builder.symbols),
             tuple(builder.offsets),
             tuple(builder.scalars),
             self.results,
-            pool_bytes=pool_bytes,
+            pool_bytes=loaded.pool_bytes,
             draws=tuple(builder.draws),
+            tensors=loaded.tensors,
         )
 
     def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:

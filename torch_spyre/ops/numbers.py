@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
+import numpy as np
 import torch
+
+from openspyre.spec.encodings import sen169_decode, sen169_encode
 
 
 class Rule(StrEnum):
@@ -45,6 +48,16 @@ def integer_of(number: float, encoding: str) -> int | None:
         return None
     held = _cut(whole, dtype)
     return None if rule == "divisor" and held == 0 else held
+
+
+def word_of(number: float, dtype: str) -> int:
+    """A number in a register: rounded to the op's format first, as every scalar is (contract N7)."""
+    if dtype == "int32":
+        return int(number) & 0xFFFFFFFF
+    value = np.float32(number)
+    if dtype == "float16" and np.isfinite(value):
+        value = np.float32(sen169_decode(sen169_encode(value)))
+    return int(value.view(np.uint32))
 
 
 def _range(dtype: torch.dtype) -> torch.iinfo:

@@ -21,12 +21,23 @@ class ResultPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ConstantTensor:
+    """A tensor whose values are known: the bytes the host would store. It is on a card from the first launch there on."""
+
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    layout: SpyreTensorLayout
+    values: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class CallPlan:
     """A call: program 0 computes nothing. `symbols`: tensor i of the call, or -1 - r for result r; `scalars`: (argument, encoding).
 
     `draws`: how many random numbers each draw takes; a scalar that is a word of a draw names it instead of an argument.
     A graph's own numbers are `constants`, encoded already, before its `scalars`, which count the launch's numbers; `fixed` are its inputs whose offset the program has built in, `shapes`
-    the ids of the buffers' shapes it was specialised for.
+    the ids of the buffers' shapes it was specialised for. `tensors` are the program's last symbols.
     """
 
     program: int
@@ -40,3 +51,4 @@ class CallPlan:
     fixed: tuple[int, ...] = ()
     shapes: tuple[int, ...] = ()
     draws: tuple[int, ...] = ()
+    tensors: tuple[ConstantTensor, ...] = ()

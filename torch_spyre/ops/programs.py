@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
 
+import torch
+
 from openspyre import backend
 from openspyre.artifact.model import Bundle
 from openspyre.card import programs
@@ -19,6 +21,7 @@ from openspyre.program import model as card_program
 from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
 from torch_spyre._inductor import config
+from torch_spyre.ops.plans import ConstantTensor
 
 
 class Watcher(Protocol):
@@ -61,17 +64,36 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     return Compiled(lowered, unfused, fused.program)
 
 
-def load(ir: Program) -> tuple[int, int]:
-    """Compile and load; the program's number and the bytes of its pool."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A program on the card: its number, the bytes of its pool, and the constants it takes behind its other tensors."""
+
+    number: int
+    pool_bytes: int
+    tensors: tuple[ConstantTensor, ...]
+
+
+def constant_tensors(lowered: Program) -> tuple[ConstantTensor, ...]:
+    """In the order in which the emitter makes arguments of them."""
+    return tuple(
+        ConstantTensor(getattr(torch, b.dtype), b.size, b.stride, b.layout, b.values)
+        for b in lowered.buffers
+        if b.values is not None and b.layout is not None
+    )
+
+
+def load(ir: Program) -> Loaded:
+    """Compile and load."""
     compiled = compile_program(ir)
+    tensors = constant_tensors(compiled.lowered)
     try:
-        return programs.load(compiled.program).number, compiled.program.pool_bytes
+        return Loaded(programs.load(compiled.program).number, compiled.program.pool_bytes, tensors)
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise
         number = programs.load(compiled.unfused).number
         note_refusal(ir.name, refusal)
-    return number, compiled.unfused.pool_bytes
+    return Loaded(number, compiled.unfused.pool_bytes, tensors)
 
 
 def note_refusal(name: str, refusal: SpyreError) -> None:

@@ -24,11 +24,12 @@ def emit(program: ir.Program) -> Bundle:
         places = tuple([Place(access.buffer, byte) for access, byte in zip(op.accesses, begins, strict=True)])
         scalars = tuple([operand.name for operand in op.inputs if isinstance(operand, ir.Scalar)])
         executions.append(Execution(op.name, number, places, scalars, op.origin))
-    arguments = [buffer for buffer in program.buffers if buffer.role is not ir.Role.TEMP]
+    constants = [buffer for buffer in program.buffers if buffer.role is ir.Role.CONSTANT]
     temps = [buffer for buffer in program.buffers if buffer.role is ir.Role.TEMP]
+    arguments = [b for b in program.buffers if b.role not in (ir.Role.CONSTANT, ir.Role.TEMP)]
     return Bundle(
         name=program.name,
-        buffers=tuple(_buffer(buffer) for buffer in (*arguments, *temps)),
+        buffers=tuple(_buffer(buffer) for buffer in (*arguments, *constants, *temps)),
         descriptions=tuple(description for description, _ in known.numbers),
         executions=tuple(executions),
         scalars=tuple(Scalar(scalar.name, scalar.dtype) for scalar in program.scalars),
@@ -60,4 +61,6 @@ def _buffer(buffer: ir.Buffer) -> Buffer:
         missing = "layout" if buffer.layout is None else "place in the pool"
         raise InternalError(f"buffer {buffer.name!r} reached the emitter without a {missing}")
     role = Role(buffer.role.value)
-    return Buffer(buffer.name, buffer.dtype, buffer.size, buffer.stride, role, buffer.layout, buffer.place)
+    return Buffer(
+        buffer.name, buffer.dtype, buffer.size, buffer.stride, role, buffer.layout, buffer.place, buffer.values
+    )

@@ -14,7 +14,7 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Provenance, SourcePlace, SuperDsc
 from openspyre.compiler import ir
 from openspyre.compiler.emit.extension import extension_op
-from openspyre.compiler.emit.indices import with_dense_indices
+from openspyre.compiler.emit.indices import with_dense_constants, with_dense_indices
 from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import superdsc_of
 from openspyre.compiler.emit.staging import Takes, staged
@@ -39,13 +39,16 @@ class Emitted:
 
 def emit_documented(program: ir.Program) -> Emitted:
     """The bundle of a program whose layouts, splits and places are chosen."""
-    prepared = _prepared(program, _Hardware().takes)
+    known = _Hardware()
+    program = with_dense_constants(program, known.takes)
+    prepared = _prepared(program, known.takes)
     return _Emitter(prepared, _staging(program, prepared)).emitted()
 
 
 def extensions_of(program: ir.Program) -> list[tuple[ir.Op, str]]:
     """Ops of a lowered program that the hardware does not have, and why."""
     known = _Hardware()
+    program = with_dense_constants(program, known.takes)
     prepared = _prepared(program, known.takes)
     known.staging = _staging(program, prepared)
     buffers = {buffer.name: buffer for buffer in prepared.buffers}
@@ -87,7 +90,8 @@ class _Emitter:
     def __init__(self, program: ir.Program, staging: frozenset[str]) -> None:
         self.program, self.staging = program, staging
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
-        self.arguments = [_argument(buffer) for buffer in program.buffers if buffer.role is not ir.Role.TEMP]
+        outside = [buffer for buffer in program.buffers if buffer.role is not ir.Role.TEMP]
+        self.arguments = [_argument(b) for b in sorted(outside, key=lambda b: b.role is ir.Role.CONSTANT)]
         self.first = 1 if program.pool_bytes else 0
         self.numbers: dict[tuple[str | float, DataFormats], int] = {}
         self.symbols = 0
@@ -158,6 +162,7 @@ def _argument(buffer: ir.Buffer) -> Argument:
         buffer.size,
         buffer.layout,
         stride=buffer.stride,
+        values=buffer.values,
     )
 
 

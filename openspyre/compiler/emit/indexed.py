@@ -58,6 +58,8 @@ class _Rows:
         )
         operands = [self._operand(access, dims) for access in (self.source, self.target)]
         index = self._access(self.index)
+        if index.lane_dim is None:
+            raise NoSuchOp("its index lies one to a stick")
         walk = self._walk(index, [extent.size for extent in dims], self.index)
         form = DataFormats.SENUINT32
         chooses = Operand(form, self.lowering.place(self.index.buffer), walk, Indirection.INDEX)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from openspyre.compiler import ir
 from openspyre.compiler.emit.staging import Takes
+from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.ops import TABLE, Kind
 
 
@@ -17,8 +18,8 @@ def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
     made: dict[str, ir.Op] = {}  # by temp, the relayout that filled it from a source that still is as it was
     ops = []
     for op in program.ops:
-        index = op.inputs[1] if TABLE[op.row].kind is Kind.INDEXED and len(op.inputs) > 1 else None
-        relayout = made.get(index.buffer) if isinstance(index, ir.Access) else None
+        index = _index(op)
+        relayout = made.get(index.buffer) if index is not None else None
         dense = _expanded(op, relayout) if relayout is not None else None
         replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
         if replaced is not None and takes(replaced, buffers):
@@ -36,6 +37,30 @@ def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
     first = Counter(access.buffer for op in program.ops for access in op.inputs if isinstance(access, ir.Access))
     idle = {name for name in temps if first[name] and not read[name]}
     return replace(program, ops=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
+
+
+def with_dense_constants(program: ir.Program, takes: Takes) -> ir.Program:
+    """Gathers and scatters that the hardware takes so read constants side by side in their sticks: a constant is tiled in any layout."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    ops = []
+    for op in program.ops:
+        index = _index(op)
+        if index is not None and buffers[index.buffer].values is not None:
+            twin = replace(
+                buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
+            )
+            dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
+            if twin.layout != buffers[index.buffer].layout and takes(dense, {**buffers, twin.name: twin}):
+                buffers[twin.name], op = twin, dense
+        ops.append(op)
+    read = {access.buffer for op in ops for access in op.accesses}
+    kept = tuple(buffer for buffer in buffers.values() if buffer.values is None or buffer.name in read)
+    return replace(program, buffers=kept, ops=tuple(ops))
+
+
+def _index(op: ir.Op) -> ir.Access | None:
+    index = op.inputs[1] if TABLE[op.row].kind is Kind.INDEXED and len(op.inputs) > 1 else None
+    return index if isinstance(index, ir.Access) else None
 
 
 def _expanded(op: ir.Op, relayout: ir.Op) -> ir.Access | None:

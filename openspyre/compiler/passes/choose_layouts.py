@@ -196,10 +196,11 @@ class _Cost:
 def _candidates(buffer: Buffer) -> list[SpyreTensorLayout]:
     """The present layout first, then every dim of the buffer, or of its runs of dims that lie behind each other, on the stick.
 
-    An input keeps the layout it gets, so none that is mostly padding, unless it is small.
+    An input or a constant keeps the layout it gets, so none that is mostly padding, unless it is small.
     """
     found = [buffer.layout] if buffer.layout is not None else []
-    present = buffer.layout.device_bytes if buffer.layout is not None and buffer.role is Role.INPUT else None
+    stays = buffer.role in (Role.INPUT, Role.CONSTANT)
+    present = buffer.layout.device_bytes if buffer.layout is not None and stays else None
     for size, stride in dict.fromkeys(((buffer.size, buffer.stride), *_merged(buffer.size, buffer.stride))):
         for order in _orders(size):
             try:

@@ -12,7 +12,7 @@ class DropDead:
     """No options."""
 
     def run(self, program: Program) -> Program:
-        wanted = {buffer.name for buffer in program.buffers if buffer.role is not Role.TEMP}
+        wanted = {buffer.name for buffer in program.buffers if buffer.role not in (Role.TEMP, Role.CONSTANT)}
         touched = set(wanted)
         kept: list[Op] = []
         for op in reversed(program.ops):

@@ -1,0 +1,187 @@
+"""Computes what is known now, once and on the host: results of counts, numbers and other constants become constant tensors.
+
+The hardware cannot count, and has no arithmetic of integers: what follows from places alone (ranges, masks, index arithmetic) is for
+whoever writes the program. A plain fill stays, and so does everything that waits for a number of the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from openspyre.compiler.constant_values import DTYPES, KnownValues, computed, host_bytes, places
+from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role, Scalar
+from openspyre.compiler.primitives import Lanes
+from openspyre.spec.addressing import host_elements, row_major
+from openspyre.spec.formats import DataFormats, require_supported
+from openspyre.spec.ops import TABLE, Kind, OpClass
+
+
+@dataclass(frozen=True, slots=True)
+class FoldConstants:
+    """`most_bytes` of a tensor whose values are kept; a larger one is computed by the card."""
+
+    most_bytes: int = 4 << 20
+
+    def run(self, program: Program) -> Program:
+        known = any(buffer.values is not None for buffer in program.buffers)
+        if not known and not any(_begins(op, alone=len(program.ops) == 1) for op in program.ops):
+            return program
+        return _Work(program, self.most_bytes).folded()
+
+
+def _begins(op: Op, *, alone: bool) -> bool:
+    """Whether an op could make a constant of numbers and counts alone. One that is all there is to do keeps no memory for it."""
+    numbers = any(isinstance(operand, Scalar) for operand in op.inputs)
+    return (numbers or not alone) and not _is_plain(op) and all(_is_given(operand) for operand in op.inputs)
+
+
+def _is_given(operand: Operand) -> bool:
+    return operand.word is not None if isinstance(operand, Scalar) else not isinstance(operand, Access)
+
+
+def _is_plain(op: Op) -> bool:
+    """The same number everywhere, which an op of the hardware writes."""
+    counts = any(any(operand.strides) for operand in op.inputs if isinstance(operand, Iota))
+    return op.row in ("fill", "iota") and not counts and op.outputs[0].dtype != "bool"
+
+
+class _Work:
+    """What ops compute, in order: `made` has the constant of every op whose result is known now, by its place."""
+
+    def __init__(self, program: Program, most_bytes: int) -> None:
+        self.program = program
+        self.buffers = {buffer.name: buffer for buffer in program.buffers}
+        self.most_bytes = most_bytes
+        self.known = {
+            b.name: KnownValues(b, b.values) for b in program.buffers if b.values is not None and b.dtype in DTYPES
+        }
+        self.made: dict[int, Buffer | None] = {}
+        self.constants: dict[tuple[object, ...], Buffer] = {}
+        for place, op in enumerate(program.ops):
+            self._follow(place, op)
+
+    def _follow(self, place: int, op: Op) -> None:
+        result = computed(op, self.known) if self._is_followed(op) else None
+        if result is None:
+            for access in op.outputs:
+                self.known.pop(access.buffer, None)
+            return
+        target = op.outputs[0]
+        self.made[place] = self._result(op, result)
+        if self.buffers[target.buffer].role is Role.UPDATE:
+            return  # another argument may be in the same memory
+        memory = self.known.setdefault(target.buffer, KnownValues(self.buffers[target.buffer]))
+        where = places(target, op.dims)
+        memory.values[where] = result
+        memory.known[where] = True
+
+    def _is_followed(self, op: Op) -> bool:
+        buffers = [self.buffers[access.buffer] for access in op.accesses]
+        read = [operand.buffer for operand in op.inputs if isinstance(operand, Access)]
+        if not all(name in self.known for name in read) or not self._fits(buffers[-1]):
+            return False
+        # Truth values may be read and written as the numbers they are.
+        own = all(_format(access.dtype) is _format(b.dtype) for access, b in zip(op.accesses, buffers, strict=True))
+        stretched = any(dim.size > 1 and not stride for dim, stride in zip(op.dims, op.outputs[0].strides, strict=True))
+        return own and not stretched and all(b.dtype in DTYPES for b in buffers)
+
+    def _fits(self, buffer: Buffer) -> bool:
+        if buffer.dtype not in DTYPES:
+            return False
+        bits = host_elements(buffer.size, buffer.stride) * _format(buffer.dtype).bits
+        return 0 < bits <= 8 * self.most_bytes
+
+    def folded(self) -> Program:
+        whole = self._whole_buffers()
+        renamed: dict[str, str] = {}
+        for name, values in whole.items():
+            b = self.buffers[name]
+            renamed[name] = self._constant(replace(b, role=Role.CONSTANT, values=values)).name
+        ops: list[Op] = []
+        for place, op in enumerate(self.program.ops):
+            if op.outputs[0].buffer not in whole:
+                ops.append(_renamed(self._copied(place, op) or op, renamed))
+        kept = tuple(buffer for buffer in self.program.buffers if buffer.name not in whole)
+        return replace(self.program, buffers=(*kept, *self.constants.values()), ops=tuple(ops))
+
+    # --- temps that become constants --------------------------------------------------------------------------------------
+
+    def _whole_buffers(self) -> dict[str, bytes]:
+        """Temps that only known ops write, and nobody reads before the last of them has; with their values."""
+        written: dict[str, list[int]] = {}
+        for place, op in enumerate(self.program.ops):
+            for access in op.outputs:
+                written.setdefault(access.buffer, []).append(place)
+        found: dict[str, bytes] = {}
+        for name, writers in written.items():
+            values = self._values(name, writers)
+            if values is not None:
+                found[name] = values
+        while True:
+            early = {
+                access.buffer
+                for place, op in self._staying(found)
+                for access in op.accesses[: len(op.accesses) - len(op.outputs)]
+                if access.buffer in found and place < written[access.buffer][-1]
+            }
+            if not early:
+                break
+            found = {name: values for name, values in found.items() if name not in early}
+        read = {access.buffer for _, op in self._staying(found) for access in op.accesses}
+        return {name: values for name, values in found.items() if name in read}
+
+    def _values(self, name: str, writers: list[int]) -> bytes | None:
+        buffer, ops = self.buffers[name], [self.program.ops[place] for place in writers]
+        if buffer.role is not Role.TEMP or not all(place in self.made for place in writers):
+            return None
+        if all(_is_plain(op) for op in ops) or not self.known[name].known.all():
+            return None
+        return host_bytes(self.known[name].values, buffer.dtype)
+
+    def _staying(self, whole: dict[str, bytes]) -> Iterator[tuple[int, Op]]:
+        """Ops that are executed, and read their operands."""
+        for place, op in enumerate(self.program.ops):
+            if op.outputs[0].buffer not in whole and not self._is_copied(place, op):
+                yield place, op
+
+    # --- known results that go into memory of others --------------------------------------------------------------------------
+
+    def _is_copied(self, place: int, op: Op) -> bool:
+        row = TABLE[op.row]
+        if self.made.get(place) is None or _is_plain(op) or row.kind is Kind.MOVEMENT:
+            return False
+        return row.op_class is OpClass.EXTENSION or any("int" in access.dtype for access in op.accesses)
+
+    def _result(self, op: Op, result: Lanes) -> Buffer | None:
+        """The constant that an op's result is, if the host has one."""
+        size = tuple(dim.size for dim in op.dims)
+        buffer = Buffer(f"{op.name}.known", op.outputs[0].dtype, size, row_major(size), Role.CONSTANT)
+        values = host_bytes(result.reshape(-1), buffer.dtype)
+        return None if values is None else replace(buffer, values=values)
+
+    def _copied(self, place: int, op: Op) -> Op | None:
+        found = self.made[place] if self._is_copied(place, op) else None
+        if found is None:
+            return None
+        source = Access(self._constant(found).name, 0, found.stride, found.dtype)
+        return Op(op.name, "relayout", op.dims, (source,), op.outputs, origin=op.origin)
+
+    def _constant(self, buffer: Buffer) -> Buffer:
+        """Equal constants are one."""
+        what = (buffer.dtype, buffer.size, buffer.stride, buffer.layout, buffer.values)
+        return self.constants.setdefault(what, buffer)
+
+
+def _format(dtype: str) -> DataFormats:
+    return require_supported(dtype).device
+
+
+def _renamed(op: Op, names: dict[str, str]) -> Op:
+    if not any(isinstance(operand, Access) and operand.buffer in names for operand in op.inputs):
+        return op
+    inputs = tuple(
+        operand.on(names.get(operand.buffer, operand.buffer)) if isinstance(operand, Access) else operand
+        for operand in op.inputs
+    )
+    return replace(op, inputs=inputs)
