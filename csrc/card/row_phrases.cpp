@@ -179,8 +179,8 @@ class PassBuilder {
     if (!direct || links.back().value != value || plan_.stored_row[row] >= 0) return;
     links.pop_back();
     if (links.back().kind == LinkKind::RoundSen169 || links.back().kind == LinkKind::RoundFraction) links.pop_back();
-    places_[value] = {Kind::Output, static_cast<uint8_t>(output)};
-    links.push_back({LinkKind::StoreSen169, value, value});
+    // The value keeps lanes of its own: a phrase may end before the store, and 32-bit lanes have no room in the output.
+    links.push_back({LinkKind::StoreSen169, new_value({Kind::Output, static_cast<uint8_t>(output)}), value});
     made_.outputs.clear();
     made_.stored_output = output;
   }

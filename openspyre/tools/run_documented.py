@@ -168,7 +168,7 @@ def _write_values(folder: Path, results: list[bytes], spec: tuple[Argument, ...]
     """Host values of what a launch spec calls an output, by its name where that is a plain one."""
     written = {}
     for image, argument in zip(results, spec, strict=False):
-        plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}", argument.name)
+        plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", argument.name)
         if argument.role in ("output", "update") and argument.layout is not None and plain:
             path = folder / f"{argument.name}.npy"
             np.save(path, untiled(image, argument.size, argument.layout, argument.dtype, argument.stride))

@@ -71,6 +71,8 @@ GRAPHS = (
     graph("reduce_of_slice", lambda x: x[1:4, 3:60].sum(-1) + x[::2, 1].mean(), half(5, 70)),
     graph("reduce_all_dims_of_5d", lambda x: x.sum((0, 2, 4)) + x.amax((0, 2, 4)), half(2, 3, 4, 5, 6)),
     graph("cumsum", lambda x: (x.cumsum(1), x.cumsum(-1), x.exp().cumprod(0)), single(3, 8, 16)),
+    graph("exponentials below a maximum", lambda x: (x - x.amax(-1, keepdim=True)).exp(), half(9, 64)),
+    graph("cumsum of sums", lambda x: (x.sum(1).cumsum(0), x.amax(1, keepdim=True).sort(0)[0]), single(70, 5)),
     graph("cumsum_of_integers", lambda m: m.long().cumsum(-1) - 1, truth(4, 40)),
     graph("topk", lambda x: x.topk(3), half(3, 40)),
     graph("sort", lambda x: x.sort(dim=1, descending=True), half(3, 40)),

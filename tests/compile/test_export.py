@@ -43,7 +43,13 @@ FUNCTIONS = [
     pytest.param(lambda x: x[:, 128:320].exp(), lambda: (half(32, 512),), id="a slice"),
     pytest.param(lambda x: torch.cat([x, x * 2]).t() + 1, lambda: (half(32, 128),), id="cat and transpose"),
     pytest.param(lambda x: x.float().log_softmax(-1), lambda: (half(5, 100),), id="extension ops"),
+    pytest.param(
+        lambda x: F.layer_norm(x, (70,)), lambda: (half(5, 70),), id="a result among several, with a dot in its name"
+    ),
     pytest.param(lambda i, w: F.embedding(i, w), lambda: (torch.tensor([3, 1, 4, 1]), half(9, 100)), id="an embedding"),
+    pytest.param(
+        lambda x, y: torch.addcmul(x, y, y, value=0.3), lambda: (half(7, 90), half(90)), id="a number in a wide op"
+    ),
     pytest.param(lambda x: x.bfloat16() * 3, lambda: (half(7, 9),), id="bfloat16"),
 ]
 
@@ -119,7 +125,8 @@ def test_numbers_stand_in_the_launch_spec(tmp_path):
     x = half(4, 64).to("spyre")
     (launch,) = torch_spyre.export_bundle(lambda x: x * 0.3, x, directory=tmp_path / "bundle")
     (number,) = [argument for argument in read_launch_spec(launch) if argument.role == "number"]
-    assert (number.value, number.dtype, number.layout.device_size) == (0.3, "float16", [1, 64])
+    held = 614 / 2048  # 0.3 with nine fraction bits
+    assert (number.value, number.dtype, number.layout.device_size) == (held, "float16", [1, 64])
 
 
 @pytest.mark.filterwarnings("ignore")

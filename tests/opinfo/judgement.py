@@ -42,6 +42,19 @@ _COMPOSITES = get_decompositions(
 )  # fmt: skip
 
 
+def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """As the card has it: the variance is the difference of mean square and squared mean (contract, composites)."""
+    dims = list(range(x.dim() - len(shape), x.dim()))
+    mean, square = x.mean(dims, keepdim=True), (x * x).mean(dims, keepdim=True)
+    scale = ((square - mean * mean).clamp(min=0) + eps).rsqrt()
+    result = (x - mean) * scale
+    result = result if weight is None else result * weight
+    return result if bias is None else result + bias, mean, scale
+
+
+_COMPOSITES[_aten.native_layer_norm.default] = _layer_norm
+
+
 def rounding(dtype: torch.dtype) -> float:
     if dtype is torch.bfloat16:  # what comes from the host has its bits, which are fewer than the card's
         return 2.0**-9

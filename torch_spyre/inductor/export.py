@@ -17,7 +17,9 @@ from openspyre.artifact.documented import documented_texts
 from openspyre.artifact.launch_spec import FILE, Argument, launch_spec_json
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.emit import Emitted, emit_documented
+from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.packing import elements_of
 from torch_spyre.inductor import launch as launching
 from torch_spyre.inductor.border import inductor_config
@@ -109,7 +111,9 @@ class _Recorder:
             lowered = pipeline.run(found.program, planned_machine())
             known = {name: value for name, value in zip(found.inputs, values, strict=True) if value is not None}
             words = [*found.constants, *(_number(number, numbers) for number in found.numbers)]
-            given = {s.name: word for s, word in zip(lowered.scalars, words, strict=True) if word is not None}
+            given = {
+                s.name: _held(word, s.dtype) for s, word in zip(lowered.scalars, words, strict=True) if word is not None
+            }
             self.launches.append(_Launch(emit_documented(lowered), _arguments(lowered, known), given))
         return results
 
@@ -148,6 +152,12 @@ def _whole(tensor: torch.Tensor) -> NDArray[Any] | None:
     if whole.dtype is torch.bfloat16 or "float8" in str(whole.dtype):
         whole = whole.view(torch.uint16 if whole.itemsize == 2 else torch.uint8)
     return whole.numpy()
+
+
+def _held(word: float, dtype: str) -> float:
+    """As the launch brings it: rounded to its own dtype, also where an op takes it in a wider one."""
+    narrow = "float" in dtype and require_supported(dtype).device is DataFormats.SEN169_FP16
+    return float(sen169_decode(sen169_encode(np.float32(word)))) if narrow else word
 
 
 def _number(number: Number | DrawnWord, given: Sequence[Any]) -> float | None:

@@ -29,16 +29,17 @@ class ChooseLayouts:
 
     def run(self, program: Program) -> Program:
         open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None}.union(self.movable)
-        # Ops that go element by element want the flat buffers they were built with.
-        open_choices -= {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
-        chosen = _follow_the_flow(program)
+        # Ops that go element by element want the flat buffers they were built with, whatever fills those.
+        flat = {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
+        open_choices -= flat
+        chosen = _follow_the_flow(program, flat)
         if len(program.ops) > 1 or self.movable:
             _improve(program, chosen, open_choices, self.width)
         return replace(program, buffers=tuple(chosen.values()))
 
 
-def _follow_the_flow(program: Program) -> dict[str, Buffer]:
-    """A result lies as the first operand of its shape does, else by the documented rule; that of a contraction always."""
+def _follow_the_flow(program: Program, flat: set[str]) -> dict[str, Buffer]:
+    """A result lies as the first operand of its shape does, else by the documented rule; that of a contraction and a flat one always."""
     chosen = {buffer.name: buffer for buffer in program.buffers}
     for op in program.ops:
         for unwritten in (a for a in op.inputs if isinstance(a, Access) and chosen[a.buffer].layout is None):
@@ -47,9 +48,10 @@ def _follow_the_flow(program: Program) -> dict[str, Buffer]:
         for output in op.outputs:
             buffer = chosen[output.buffer]
             if buffer.layout is None:
-                follows = TABLE[op.row].kind is not Kind.CONTRACTION
+                follows = TABLE[op.row].kind is not Kind.CONTRACTION and buffer.name not in flat
                 operands = [chosen[a.buffer] for a in op.inputs if isinstance(a, Access) and follows]
-                sparse = _sparse_layout(buffer) if buffer.role is Role.TEMP and _is_one_a_stick(op, chosen) else None
+                may_be_sparse = buffer.role is Role.TEMP and buffer.name not in flat
+                sparse = _sparse_layout(buffer) if may_be_sparse and _is_one_a_stick(op, chosen) else None
                 chosen[buffer.name] = replace(buffer, layout=sparse or _layout_for(buffer, operands))
     return chosen
 

@@ -79,3 +79,14 @@ def test_what_is_read_and_never_written_lies_by_the_rule() -> None:
     op = Op("neg", "neg", (Dim("i", 3), Dim("j", 70)), (whole,), (whole.on("out"),))
     chosen = ChooseLayouts().run(Program("unset", (empty, buffer("out", Role.OUTPUT, 3, 70)), (op,)))
     assert chosen.buffer("empty").layout == default_layout(empty)
+
+
+def test_what_an_op_by_element_reads_is_flat_even_if_sums_fill_it() -> None:
+    """Sums along sticks lie one to a stick otherwise."""
+    x, total, running = buffer("x", Role.INPUT, 70, 64), buffer("total", Role.TEMP, 70), buffer("out", Role.OUTPUT, 70)
+    sums = Op("sum", "sum", (Dim("i", 70), Dim("j", 64, reduced=True)), (Access("x", 0, (64, 1), "float16"),),
+              (Access("total", 0, (1, 0), "float16"),))  # fmt: skip
+    scan = Op("scan", "cumsum", (Dim("rows", 1), Dim("row", 70)), (Access("total", 0, (70, 1), "float16"),),
+              (Access("out", 0, (70, 1), "float16"),))  # fmt: skip
+    chosen = ChooseLayouts().run(Program("running", (x, total, running), (sums, scan)))
+    assert chosen.buffer("total").layout == default_layout(total)
