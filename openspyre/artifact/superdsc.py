@@ -5,7 +5,7 @@ Dims go by their labels (mb, x, out, in, ...). Sizes count elements, padded to w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
@@ -30,15 +30,24 @@ class Indirection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A dim of the iteration space, divided into `split` equal slices."""
+    """A dim of the iteration space, divided into `split` equal slices.
+
+    `valid`: how many of its elements are any, the rest being padding up to a whole stick. No field of the files says so: who reads
+    them takes all for elements, and computes what nobody looks at.
+    """
 
     label: str
     size: int
     split: int = 1
+    valid: int | None = field(default=None, compare=False)
 
     @property
     def per_core(self) -> int:
         return self.size // self.split
+
+    @property
+    def elements(self) -> int:
+        return self.size if self.valid is None else self.valid
 
 
 @dataclass(frozen=True, slots=True)

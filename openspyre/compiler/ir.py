@@ -29,6 +29,7 @@ class Buffer:
 
     An `unset` one begins as whatever lies there, as torch.empty does: others are written before they are read.
     A constant has `values`: the bytes that the host would store, in the order of host offsets.
+    Of one with `spare_rows`, an op that writes whole sticks may write over rows behind its own: nobody has written them yet.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Buffer:
     place: int | None = None
     unset: bool = False
     values: bytes | None = None
+    spare_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
+from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
+from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.errors import InternalError
@@ -39,6 +41,8 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
         DropDead(),
         ChooseLayouts(),
         InsertRelayouts(),
+        PackIndices(),
+        StageProducts(),
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, limit=machine.max_span_bytes_per_core_and_tensor),

@@ -52,6 +52,8 @@ def _buffer_line(buffer: Buffer) -> str:
         parts.append(f"place {buffer.place}")
     if buffer.unset:
         parts.append("unset")
+    if buffer.spare_rows:
+        parts.append("spare_rows")
     if buffer.values is not None:
         parts.append(f"values {packed(buffer.values)}")
     return " ".join(parts)
@@ -110,8 +112,9 @@ def _parse_buffer(line: _Line) -> Buffer:
             layout = SpyreTensorLayout(device_size, stride_map, *forms)
         place = line.integer() if line.has("place") else None
         unset = line.has("unset")
+        spare_rows = line.has("spare_rows")
         values = unpacked(line.word(), value_bytes(size, stride, dtype)) if line.has("values") else None
-        return Buffer(name, dtype, size, stride, role, layout, place, unset, values)
+        return Buffer(name, dtype, size, stride, role, layout, place, unset, values, spare_rows)
 
 
 def _parse_op(line: _Line, lines: _Lines) -> Op:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Protocol
 import torch
 
 from openspyre import backend
+from openspyre.backend.superdsc import compile_emitted
 from openspyre.artifact.model import Bundle
 from openspyre.card import programs
 from openspyre.card.cards import settings_in_force
@@ -50,9 +52,16 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     """All the way, with fusion unless the user has switched it off."""
     lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
-    bundle = emit.emit(lowered)
-    emitted = perf_counter()
-    unfused = backend.compile_bundle(bundle)
+    if os.environ.get("OLD"):
+        bundle = emit.emit(lowered)
+        emitted = perf_counter()
+        unfused = backend.compile_bundle(bundle)
+    else:
+        made = emit.emit_documented(lowered)
+        emitted = perf_counter()
+        scalars = [scalar.name for scalar in lowered.scalars]
+        unfused = compile_emitted(made.name, made.executions, made.arguments, scalars)
+        if watcher is not None: bundle = emit.emit(lowered)
     fused = backend.FuseSteps().fused(unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
     if fused.problems:
         _refused[ir.name] += 1

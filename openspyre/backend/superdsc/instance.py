@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -12,7 +12,14 @@ from openspyre.artifact.superdsc import PRESENT, Axis, Component, Indirection, S
 from openspyre.spec.errors import InvalidArgument
 
 Locate = Callable[[int], Address]  # from a tensor's start to argument and byte
-ArgumentBytes = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Bytes of each argument. Those of `pools` hold many tensors: their length tells nothing about one."""
+
+    bytes: Sequence[int]
+    pools: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +75,18 @@ class Instance:
     core_of: dict[tuple[int, ...], int]  # slices in the order of the axes -> core
 
     def size(self, label: str) -> int:
-        return next(axis.size for axis in self.axes if axis.label == label)
+        return self.axis(label).size
+
+    def axis(self, label: str) -> Axis:
+        return next(axis for axis in self.axes if axis.label == label)
 
 
-def instances(
-    op: SuperDsc, locate: Locate, argument_bytes: ArgumentBytes, *, pool: int | None = None
-) -> list[Instance]:
+def instances(op: SuperDsc, locate: Locate, arguments: Arguments) -> list[Instance]:
     """One instance where the cores' addresses follow from the first one's, else one for every core."""
     groups = _groups(op)
-    absent = [absent_rows(op, tensor, locate, argument_bytes, pool) for tensor in op.tensors]
+    absent = [absent_rows(op, tensor, locate, arguments) for tensor in op.tensors]
     strides = [
-        _strides(op, tensor, locate, argument_bytes, rows) for tensor, rows in zip(op.tensors, absent, strict=True)
+        _strides(op, tensor, locate, arguments, rows) for tensor, rows in zip(op.tensors, absent, strict=True)
     ]
     found = []
     for group in groups:
@@ -110,7 +118,7 @@ def _groups(op: SuperDsc) -> list[dict[tuple[int, ...], int]]:
 
 
 def _strides(
-    op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes, rows: dict[str, int]
+    op: SuperDsc, tensor: Tensor, locate: Locate, arguments: Arguments, rows: dict[str, int]
 ) -> tuple[dict[str, int], int]:
     """Elements per step of each dim, and how many steps of the indexed dim there are."""
     unknown = tensor.indexed if tensor.indirection is Indirection.VALUE else None
@@ -119,7 +127,7 @@ def _strides(
     if unknown is not None:
         # The extent of an indexed dim stands in no field: the argument's bytes tell.
         at = locate(tensor.starts[0]) if tensor.component is Component.MEMORY else None
-        bytes_left = argument_bytes(at.parameter or 0) - at.byte if at is not None else 0
+        bytes_left = arguments.bytes[at.parameter or 0] - at.byte if at is not None else 0
         others = 128 * prod(extent for label, extent in extents.items() if label != unknown)
         room = extents[unknown] = max(1, bytes_left // others)
     strides: dict[str, int] = {}
@@ -130,9 +138,7 @@ def _strides(
     return strides, room
 
 
-def absent_rows(
-    op: SuperDsc, tensor: Tensor, locate: Locate, argument_bytes: ArgumentBytes, pool: int | None
-) -> dict[str, int]:
+def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, arguments: Arguments) -> dict[str, int]:
     """Dims of a restickify of which memory has fewer rows than are walked. No field tells a gap of rows that are not there
     from one of rows that are left out: the distances of the cores do, or the argument's length. The pool's length tells nothing."""
     if op.op != "ReStickifyOpHBM" or tensor.component is not Component.MEMORY:
@@ -141,13 +147,13 @@ def absent_rows(
     lanes = max(stick.size for other in op.tensors for stick in other.sticks)
     unsure = [label for label in tensor.order if label not in sticks and 0 < tensor.gap(label) < lanes]
     argument = locate(tensor.starts[0]).parameter or 0
-    bytes_ = None if argument == pool else argument_bytes(argument)
+    bytes_ = None if argument in arguments.pools else arguments.bytes[argument]
     best: tuple[tuple[bool, bool, bool], dict[str, int]] | None = None
     for choice in product((True, False), repeat=len(unsure)):
         rows = {
             label: op.axis[label].size - tensor.gap(label) for label, away in zip(unsure, choice, strict=True) if away
         }
-        strides, _ = _strides(op, tensor, locate, argument_bytes, rows)
+        strides, _ = _strides(op, tensor, locate, arguments, rows)
         span = 128 * prod(({label: _extent(op, tensor, label) for label in tensor.order} | rows).values())
         group = {slices: core for core, slices in enumerate(op.slices)}
         regular = _base(op, tensor, strides, group, locate) is not None
@@ -226,7 +232,7 @@ def _of_core(
             f"{op.name}: {', '.join(reduced)} is summed over cores, but their addresses do not follow from the division; "
             "one sum needs all its parts at regular places"
         )
-    axes = tuple(replace(axis, size=axis.per_core, split=1) for axis in op.axes)
+    axes = tuple(_part(axis, index) for axis, index in zip(op.axes, slices, strict=True))
     first = {axis.label: index * axis.per_core for axis, index in zip(op.axes, slices, strict=True)}
     accesses = []
     for tensor, (moved, room), rows in zip(op.tensors, strides, absent, strict=True):
@@ -234,3 +240,9 @@ def _of_core(
         at = Address(None, start) if tensor.component is Component.SCRATCHPAD else locate(start)
         accesses.append(Access(tensor, moved, at.parameter or 0, at.byte, room, rows))
     return Instance(op, axes, first, tuple(accesses), {(0,) * len(axes): core})
+
+
+def _part(axis: Axis, index: int) -> Axis:
+    """A core's part of a dim."""
+    elements = min(max(axis.elements - index * axis.per_core, 0), axis.per_core)
+    return Axis(axis.label, axis.per_core, 1, elements)

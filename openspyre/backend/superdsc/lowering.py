@@ -11,7 +11,7 @@ from openspyre.artifact.superdsc import Indirection, SuperDsc
 from openspyre.backend.superdsc.contraction import lower_contraction
 from openspyre.backend.superdsc.extension import lower_extension
 from openspyre.backend.superdsc.indexed import lower_indexed
-from openspyre.backend.superdsc.instance import Workspace, instances
+from openspyre.backend.superdsc.instance import Arguments, Locate, Workspace, instances
 from openspyre.backend.superdsc.norms import lower_norm, lower_scale
 from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
 from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
@@ -106,18 +106,21 @@ def _steps(
     argument_bytes: Sequence[int],
     workspace: Workspace,
 ) -> list[Step]:
-    op = bundle.ops[execute.file]
-    locate = addresses(execute, iterations)
+    arguments = Arguments(argument_bytes, frozenset({0} if bundle.has_pool else ()))
+    return steps_of(bundle.ops[execute.file], addresses(execute, iterations), arguments, workspace)
+
+
+def steps_of(op: SuperDsc, locate: Locate, arguments: Arguments, workspace: Workspace) -> list[Step]:
+    """The steps of one execution of an op."""
     if op.extension is not None:
         return [lower_extension(op, op.extension, locate)]
     lower = lowering_of(op)
     if lower is None:
         raise InvalidArgument(
-            f"{execute.file}: opFuncName {op.op!r} is none the card knows (`openspyre ops --hardware` lists them)"
+            f"{op.name}: opFuncName {op.op!r} is none the card knows (`openspyre ops --hardware` lists them)"
         )
     steps: list[Step] = []
-    pool = 0 if bundle.has_pool else None
-    for instance in instances(op, locate, argument_bytes.__getitem__, pool=pool):
+    for instance in instances(op, locate, arguments):
         workspace.begin()
         steps += lower_staged(instance, workspace, lower) if needs_staging(instance) else lower(instance, workspace)
     return steps

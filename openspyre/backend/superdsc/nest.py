@@ -53,7 +53,7 @@ class Nest:
         if self.lane is None:
             return LaneBlock(64, 1, -1)
         place = next(i for i, part in enumerate(self.parts) if part.label == self.lane)
-        return LaneBlock(self.lanes, self.instance.size(self.lane), place, self.lane in self.reduced)
+        return LaneBlock(self.lanes, self.instance.axis(self.lane).elements, place, self.lane in self.reduced)
 
     def cores(self) -> tuple[int, ...]:
         """The core of each slice, the first loop's slices fastest."""
@@ -143,6 +143,8 @@ def nest_of(
 
     The last of these tensors is written; with `across` the others may have their sticks along other dims.
     """
+    if lane is not None and instance.axis(lane).elements == 1:
+        return _without(lane, instance, accesses, reduced)
     along_lane = accesses[-1:] if across else accesses
     if lane is not None and all(len(a.tensor.sticks) == 1 and _fits(a, lane) for a in along_lane):
         along = [a.tensor.elems_per_stick for a in accesses if _runs_along(a, lane)]
@@ -157,6 +159,13 @@ def nest_of(
             groups = [[blocks] if a is axis else _points(a.label, a.size, a.split, accesses) for a in instance.axes]
             return Nest(instance, tuple(part for group in groups for part in group), lane, max(lanes, 32), reduced)
     return _by_points(instance, accesses, reduced)
+
+
+def _without(lane: str, instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str]) -> Nest:
+    """One value a stick: nothing runs along the lanes."""
+    axes = [axis for axis in instance.axes if axis.label != lane]
+    parts = tuple(part for axis in axes for part in _points(axis.label, axis.size, axis.split, accesses))
+    return Nest(instance, parts, None, 64, reduced - {lane})
 
 
 def _by_points(instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str]) -> Nest:

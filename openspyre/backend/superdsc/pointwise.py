@@ -25,10 +25,11 @@ def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     """Elements to other places, their bits unchanged; with a conversion where formats differ."""
     source, target = (instance.accesses[n] for n in (instance.op.inputs[0], instance.op.outputs[0]))
     nest = nest_of(instance, (source, target), lane=target.tensor.stick)
-    same = source.tensor.format.bits == target.tensor.format.bits and instance.op.op in (
-        "identity",
-        "ReStickifyOpHBM",
-        "shuffle",
+    moves = any(source.moves(axis.label) for axis in instance.axes)  # else it is a number, which the launch may bring
+    same = (
+        moves
+        and source.tensor.format.bits == target.tensor.format.bits
+        and instance.op.op in ("identity", "ReStickifyOpHBM", "shuffle")
     )
     inputs = (nest.operand(source, bits=same),)
     lane = Lane.INT if same or VALUES[source.tensor.format].startswith("int") else Lane.FLOAT
@@ -67,8 +68,13 @@ class Masked:
 
     def __init__(self, nest: Nest) -> None:
         op = nest.instance.op
-        self.masks = op.masks
-        self.counters = tuple(nest.counter(mask.label) for mask in op.masks)
+        # Along the lanes, what is known to be padding is not walked.
+        self.masks = tuple(
+            mask
+            for mask in op.masks
+            if mask.label != nest.lane or mask.valid < op.axis[mask.label].elements
+        )
+        self.counters = tuple(nest.counter(mask.label) for mask in self.masks)
         found = op.constant(MASK_VALUE)
         self.value = number(found) if found is not None else 0.0
 

@@ -21,7 +21,7 @@ def _boxes(instance: Instance) -> Iterator[Instance]:
     """The part of each dim that is there: its whole sticks, and what is left of the last one."""
     ranges = [list(_ranges(axis, instance.accesses)) for axis in instance.axes]
     for chosen in product(*ranges):
-        axes = tuple(replace(axis, size=size) for axis, (_, size) in zip(instance.axes, chosen, strict=True))
+        axes = tuple(replace(axis, size=size, valid=None) for axis, (_, size) in zip(instance.axes, chosen, strict=True))
         begins = {axis.label: first for axis, (first, _) in zip(instance.axes, chosen, strict=True)}
         first = {label: begin + instance.first.get(label, 0) for label, begin in begins.items()}
         accesses = tuple(_moved(access, begins) for access in instance.accesses)
@@ -29,7 +29,7 @@ def _boxes(instance: Instance) -> Iterator[Instance]:
 
 
 def _ranges(axis: Axis, accesses: tuple[Access, ...]) -> Iterator[tuple[int, int]]:
-    size = min([axis.size, *(access.rows[axis.label] for access in accesses if axis.label in access.rows)])
+    size = min([axis.elements, *(access.rows[axis.label] for access in accesses if axis.label in access.rows)])
     along = max(prod(stick.size for stick in access.tensor.sticks if stick.label == axis.label) for access in accesses)
     whole = size // along * along
     if whole:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from openspyre.artifact.model import (
     Constant,
     Description,
@@ -25,7 +27,7 @@ from openspyre.spec.ops.movement import movement_row
 _NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1, Kind.SCAN: 2, Kind.SORT: 3}
 
 
-def describe(op: ir.Op, buffers: dict[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:
+def describe(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:
     kind = TABLE[op.row].kind
     kept = _kept_dims(op, kind)
     lanes = dict(enumerate(contraction_lanes(op, buffers))) if kind is Kind.CONTRACTION else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from openspyre.artifact.bundle_function import Address
@@ -21,7 +21,7 @@ from openspyre.spec.ops import TABLE
 
 
 def extension_op(
-    op: ir.Op, buffers: dict[str, ir.Buffer], lowering: Lowering, symbol: Callable[[Address], int]
+    op: ir.Op, buffers: Mapping[str, ir.Buffer], lowering: Lowering, symbol: Callable[[Address], int]
 ) -> SuperDsc:
     described, places = describe(op, buffers)
     dims = len(described.dims)

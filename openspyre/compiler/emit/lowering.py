@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -28,10 +28,9 @@ _AMBIGUOUS = 64  # a smaller gap of a restickify may be read as rows that memory
 class Lowering:
     """Where buffers and numbers of a program are found."""
 
-    buffers: dict[str, ir.Buffer]
+    buffers: Mapping[str, ir.Buffer]
     place: Callable[[str], Address]
     number: Callable[[ir.Scalar | float, DataFormats], Address]
-    staged: frozenset[str] = frozenset()  # buffers whose rows behind the elements are there to be written over
 
     def operation(self, op: ir.Op) -> Operation | str:
         """The op of the hardware; a reason if there is none."""

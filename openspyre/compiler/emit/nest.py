@@ -102,7 +102,7 @@ class Nest:
         found, buffer = self.found[access], self.lowering.buffers[access.buffer]
         assert buffer.layout is not None
         valid = [extent.valid for extent in self.extents]
-        rows = valid if self.rows and buffer.name not in self.lowering.staged else None
+        rows = valid if self.rows and not buffer.spare_rows else None
         if access == self.target:
             lane_size = self.lane_size if found.lane_dim is None else valid[found.lane_dim]
             if not fills_sticks(access, buffer, lane_size):

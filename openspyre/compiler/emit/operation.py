@@ -125,12 +125,12 @@ class _Writer:
 
     def _axes(self) -> tuple[Axis, ...]:
         axes = [
-            Axis(label, extent.size, extent.split)
+            Axis(label, extent.size, extent.split, extent.valid)
             for label, extent in zip(self.labels, self.operation.dims, strict=True)
         ]
         filler = [] if self.filler is None else [Axis(self.filler, 1)]
         lanes = min(operand.format.elems_per_stick() for operand in self.operands)
-        extra = [] if self.extra is None else [Axis(self.extra, lanes)]
+        extra = [] if self.extra is None else [Axis(self.extra, lanes, valid=1)]
         return (*filler, *axes, *extra)
 
     def _slices(self, axes: tuple[Axis, ...]) -> tuple[tuple[int, ...], ...]:

@@ -53,7 +53,8 @@ class DecomposeRelayouts:
         if not _moves(op) or any(dim.size == 0 for dim in op.dims):
             return None
         source, target = op.accesses
-        roles = tuple(buffers[access.buffer].role is Role.TEMP for access in op.accesses)
+        sides = [buffers[access.buffer] for access in op.accesses]
+        roles = tuple((side.role is Role.TEMP, side.spare_rows) for side in sides)
         key = (structure_of(op, buffers), roles, keeps)
         if key not in known:
             known[key] = self._found(op, buffers[source.buffer], buffers[target.buffer], keeps=keeps)

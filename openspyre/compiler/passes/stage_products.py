@@ -1,37 +1,32 @@
-"""What the matrix unit asks of its second operand, satisfied by copies: sticks along n, and rows of zeros up to a whole stick of k."""
+"""Copies second operands of products to where the matrix unit can read them: sticks along n, and rows of zeros up to a whole stick of k."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from openspyre.compiler import ir
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
-from openspyre.spec.formats import STICK_BYTES, require_supported
+from openspyre.spec.formats import require_supported
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 
-Takes = Callable[[ir.Op, dict[str, ir.Buffer]], bool]  # whether the hardware has an op
 
-
-def staged(program: ir.Program) -> ir.Program:
-    """The program with the second operands of its products in memory of their own, behind its pool, where they lie otherwise."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    ops: list[ir.Op] = []
-    made: list[ir.Buffer] = []
-    pool = program.pool_bytes
-    for op in program.ops:
-        second = op.inputs[1] if TABLE[op.row].kind is Kind.CONTRACTION else None
-        if not isinstance(second, ir.Access) or _fits(op, second, buffers[second.buffer]):
-            ops.append(op)
-            continue
-        copies, temp, access = _copied(op, second, f"{op.name}.second", pool)
-        assert temp.layout is not None
-        pool += -(-temp.layout.device_bytes // STICK_BYTES) * STICK_BYTES
-        made.append(temp)
-        ops += [*copies, replace(op, inputs=(op.inputs[0], access))]
-    return replace(program, ops=tuple(ops), buffers=(*program.buffers, *made), pool_bytes=pool)
+@dataclass(frozen=True, slots=True)
+class StageProducts:
+    def run(self, program: ir.Program) -> ir.Program:
+        buffers = {buffer.name: buffer for buffer in program.buffers}
+        ops: list[ir.Op] = []
+        made: list[ir.Buffer] = []
+        for op in program.ops:
+            second = op.inputs[1] if TABLE[op.row].kind is Kind.CONTRACTION else None
+            if not isinstance(second, ir.Access) or _fits(op, second, buffers[second.buffer]):
+                ops.append(op)
+                continue
+            copies, temp, access = _copied(op, second, f"{op.name}.second")
+            made.append(temp)
+            ops += [*copies, replace(op, inputs=(op.inputs[0], access))]
+        return replace(program, ops=tuple(ops), buffers=(*program.buffers, *made))
 
 
 def _fits(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> bool:
@@ -51,7 +46,7 @@ def _lanes(access: ir.Access) -> int:
     return require_supported(access.dtype).device.elems_per_stick()
 
 
-def _copied(op: ir.Op, second: ir.Access, name: str, place: int) -> tuple[list[ir.Op], ir.Buffer, ir.Access]:
+def _copied(op: ir.Op, second: ir.Access, name: str) -> tuple[list[ir.Op], ir.Buffer, ir.Access]:
     n, k = len(op.dims) - 2, len(op.dims) - 1
     batch = [d for d in range(len(op.dims) - 3) if second.strides[d] and op.dims[d].size > 1]
     order = [*batch, k, n]
@@ -59,7 +54,8 @@ def _copied(op: ir.Op, second: ir.Access, name: str, place: int) -> tuple[list[i
     rows = -(-length // _lanes(second)) * _lanes(second)
     size = tuple(rows if d == k else op.dims[d].size for d in order)
     stride = row_major(size)
-    temp = ir.Buffer(name, second.dtype, size, stride, ir.Role.TEMP, SpyreTensorLayout(size, second.dtype), place)
+    layout = SpyreTensorLayout(size, second.dtype)
+    temp = ir.Buffer(name, second.dtype, size, stride, ir.Role.TEMP, layout, spare_rows=rows > length)
     dims = tuple(ir.Dim(op.dims[d].name, op.dims[d].size) for d in order)
     source = ir.Access(second.buffer, second.offset, tuple(second.strides[d] for d in order), second.dtype)
     target = ir.Access(name, 0, stride, second.dtype)

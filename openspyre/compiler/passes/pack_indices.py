@@ -1,17 +1,27 @@
-"""Index tensors as the hardware takes them: side by side in their sticks. The passes lay them out one to a stick; that is undone."""
+"""Packs index tensors as the hardware takes them, side by side in their sticks, where a pass before laid them out one to a stick."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from openspyre.compiler import ir
-from openspyre.compiler.emit.staging import Takes
+from openspyre.compiler.emit.shared import template_of
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.ops import TABLE, Kind
 
 
-def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
+@dataclass(frozen=True, slots=True)
+class PackIndices:
+    def run(self, program: ir.Program) -> ir.Program:
+        return _relayouts_undone(_constants_packed(program))
+
+
+def _takes(op: ir.Op, buffers: dict[str, ir.Buffer]) -> bool:
+    return template_of(op, buffers).reason is None
+
+
+def _relayouts_undone(program: ir.Program) -> ir.Program:
     """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any more are dropped."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     temps = {buffer.name for buffer in program.buffers if buffer.role is ir.Role.TEMP}
@@ -22,7 +32,7 @@ def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
         relayout = made.get(index.buffer) if index is not None else None
         dense = _expanded(op, relayout) if relayout is not None else None
         replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
-        if replaced is not None and takes(replaced, buffers):
+        if replaced is not None and _takes(replaced, buffers):
             op = replaced
         ops.append(op)
         written = {access.buffer for access in op.outputs}
@@ -39,7 +49,7 @@ def with_dense_indices(program: ir.Program, takes: Takes) -> ir.Program:
     return replace(program, ops=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
 
 
-def with_dense_constants(program: ir.Program, takes: Takes) -> ir.Program:
+def _constants_packed(program: ir.Program) -> ir.Program:
     """Gathers and scatters that the hardware takes so read constants side by side in their sticks: a constant is tiled in any layout."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     ops = []
@@ -50,7 +60,7 @@ def with_dense_constants(program: ir.Program, takes: Takes) -> ir.Program:
                 buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
             )
             dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
-            if twin.layout != buffers[index.buffer].layout and takes(dense, {**buffers, twin.name: twin}):
+            if twin.layout != buffers[index.buffer].layout and _takes(dense, {**buffers, twin.name: twin}):
                 buffers[twin.name], op = twin, dense
         ops.append(op)
     read = {access.buffer for op in ops for access in op.accesses}

@@ -1,0 +1,154 @@
+"""From what the compiler emits to a program. Ops that share a SuperDSC share its steps: only their bases differ.
+
+Numbers of the launch are scalars of the program, numbers that are known are constants of its code: no memory is needed for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+from openspyre.artifact.bundle_function import Address
+from openspyre.artifact.execution import Execution, Shared
+from openspyre.artifact.launch_spec import Argument
+from openspyre.artifact.superdsc import Indirection
+from openspyre.backend.known_numbers import with_known_numbers
+from openspyre.backend.superdsc.instance import Arguments, Workspace
+from openspyre.backend.superdsc.lowering import steps_of
+from openspyre.program.model import Operand, OperandKind, Program, Step, Use
+from openspyre.spec.errors import InternalError
+from openspyre.spec.formats import STICK_BYTES, DataFormats
+from openspyre.spec.sharing import shares_work
+
+_USES = {"input": Use.READ, "output": Use.FRESH, "update": Use.SHARED, "constant": Use.READ}
+_LIMIT = 1 << 13
+_known: dict[Hashable, _Template] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """Steps whose symbols are numbers of bases, and of a workspace behind them. `shared` keeps its id from being used again."""
+
+    shared: Shared
+    steps: tuple[Step, ...]
+    workspace: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbols:
+    """Where the arguments of a launch are to its program: a symbol and a byte of it, or the number of a scalar."""
+
+    places: dict[int, tuple[int, int]]
+    scalars: dict[int, int]
+
+
+def compile_emitted(
+    name: str, executions: Sequence[Execution], arguments: Sequence[Argument], scalars: Sequence[str]
+) -> Program:
+    """The program of a launch: symbols are the tensors among its arguments, `scalars` its numbers; the pool comes behind them."""
+    tensors = [number for number, argument in enumerate(arguments) if argument.role != "pool" and _is_tensor(argument)]
+    pool = sum(argument.bytes for argument in arguments if argument.role == "pool")
+    places = {number: (symbol, 0) for symbol, number in enumerate(tensors)}
+    places |= {number: (len(tensors), 0) for number, argument in enumerate(arguments) if argument.role == "pool"}
+    numbers = {
+        number: list(scalars).index(argument.name)
+        for number, argument in enumerate(arguments)
+        if argument.role == "number"
+    }
+    symbols = _Symbols(places, numbers)
+    sizes = Arguments([a.bytes for a in arguments], frozenset(n for n, a in enumerate(arguments) if a.role == "pool"))
+    steps: list[Step] = []
+    workspace = 0
+    for execution in executions:
+        template = _template(execution, sizes)
+        workspace = max(workspace, template.workspace)
+        bases = (*execution.bases, None)
+        steps += [_bound(step, execution.name, bases, symbols, (len(tensors), pool)) for step in template.steps]
+    return Program(
+        name=name,
+        symbols=tuple(arguments[number].name for number in tensors),
+        scalars=tuple(scalars),
+        steps=tuple(steps),
+        pool_bytes=pool + workspace,
+        uses=tuple(_USES[arguments[number].role] for number in tensors),
+    )
+
+
+def _is_tensor(argument: Argument) -> bool:
+    return argument.role != "number" and argument.value is None
+
+
+def _template(execution: Execution, arguments: Arguments) -> _Template:
+    shared = execution.shared
+    key: Hashable = (id(shared), _sizes_that_count(execution, arguments))
+    found = _known.get(key) if shares_work() else None
+    if found is None:
+        found = _lowered(execution, arguments)
+        if len(_known) >= _LIMIT:
+            _known.clear()
+        _known[key] = found
+    return found
+
+
+def _sizes_that_count(execution: Execution, arguments: Arguments) -> Hashable:
+    """Bytes behind each base where lengths of arguments say what no field does: rows of a table, rows that are not there."""
+    op = execution.shared.op
+    if op.op != "ReStickifyOpHBM" and all(tensor.indirection is not Indirection.VALUE for tensor in op.tensors):
+        return None
+    return _behind(execution, arguments)
+
+
+def _behind(execution: Execution, arguments: Arguments) -> tuple[int | None, ...]:
+    return tuple(
+        None if base.parameter in arguments.pools else arguments.bytes[base.parameter or 0] - base.byte
+        for base in execution.bases
+    )
+
+
+def _lowered(execution: Execution, arguments: Arguments) -> _Template:
+    shared = execution.shared
+    offsets = shared.offsets
+    behind = _behind(execution, arguments)
+    own = Arguments(
+        [0 if bytes_ is None else bytes_ for bytes_ in behind],
+        frozenset(number for number, bytes_ in enumerate(behind) if bytes_ is None),
+    )
+    workspace = Workspace(len(execution.bases))
+    steps = steps_of(shared.op, lambda symbol: Address(*offsets[-1 - symbol]), own, workspace)
+    return _Template(shared, tuple(with_known_numbers(step, shared.known) for step in steps), workspace.bytes)
+
+
+def _bound(
+    step: Step, name: str, bases: Sequence[Address | None], symbols: _Symbols, workspace: tuple[int, int]
+) -> Step:
+    def place(number: int) -> tuple[int, int]:
+        base = bases[number]
+        if base is None:
+            return workspace
+        symbol, byte = symbols.places[base.parameter or 0]
+        return symbol, byte + base.byte
+
+    def bound(operand: Operand) -> Operand:
+        if not operand.kind.in_memory:
+            return operand
+        base = bases[operand.symbol]
+        if base is not None and base.parameter in symbols.scalars:
+            return _scalar(step, operand, symbols.scalars[base.parameter])
+        symbol, byte = place(operand.symbol)
+        bytes_each = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
+        return replace(operand, symbol=symbol, offset=operand.offset + byte // bytes_each)
+
+    return replace(
+        step,
+        name=name,
+        inputs=tuple([bound(operand) for operand in step.inputs]),
+        outputs=tuple([bound(operand) for operand in step.outputs]),
+        views=tuple([replace(view, symbol=place(view.symbol)[0]) for view in step.views]),
+    )
+
+
+def _scalar(step: Step, operand: Operand, number: int) -> Operand:
+    moves = any(stride for loop, stride in zip(step.loops, operand.strides, strict=True) if loop.extent > 1)
+    if operand.kind is not OperandKind.SPLAT or moves or operand.offset:
+        raise InternalError(f"{step.name}: takes a number of the launch for more than one value")
+    return replace(operand, kind=OperandKind.SCALAR, symbol=number, strides=(0,) * len(operand.strides), tile_stride=0)

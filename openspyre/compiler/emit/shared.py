@@ -1,0 +1,101 @@
+"""SuperDSCs of ops, made once for all ops of a structure: which bases they have, and how far behind them every core begins."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from openspyre.artifact.bundle_function import Address
+from openspyre.artifact.execution import Number, Shared
+from openspyre.compiler import ir
+from openspyre.compiler.emit.extension import extension_op
+from openspyre.compiler.emit.lowering import Lowering
+from openspyre.compiler.emit.operation import superdsc_of
+from openspyre.compiler.structure import structure_of
+from openspyre.spec.formats import DataFormats
+from openspyre.spec.sharing import shares_work
+
+_LIMIT = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A base that the launch brings as a number: input `place` of the op, in the format in which it is taken."""
+
+    place: int
+    format: DataFormats
+
+
+Base = int | Given | Number  # int: the buffer of that access
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What ops of a structure have in common. `reason`: why the hardware has no such op; None if it has."""
+
+    shared: Shared
+    bases: tuple[Base, ...]
+    reason: str | None
+
+
+_known: dict[Hashable, Template] = {}
+
+
+def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
+    if not shares_work():
+        return _made(op, buffers)
+    accesses = op.accesses
+    roles = tuple([(b.role is ir.Role.TEMP, b.spare_rows) for b in (buffers[a.buffer] for a in accesses)])
+    names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
+    alike = tuple([names.index(name) for name in names])  # which of them are the same
+    attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
+    key = (structure_of(op, buffers), roles, alike, attributes)
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= _LIMIT:
+            _known.clear()
+        found = _known[key] = _made(op, buffers)
+    return found
+
+
+def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
+    bases = _Bases(op)
+    lowering = Lowering(buffers, bases.buffer, bases.number)
+    found = lowering.operation(op)
+    if isinstance(found, str):
+        made, reason = extension_op(op, buffers, lowering, bases.symbol), found
+    else:
+        made, reason = superdsc_of(found, bases.symbol), None
+    known = tuple(base if isinstance(base, Number) else None for base in bases.found)
+    return Template(Shared(made, tuple(bases.offsets), known), tuple(bases.found), reason)
+
+
+class _Bases:
+    """Gives addresses behind bases, and symbols to them, as they are asked for."""
+
+    def __init__(self, op: ir.Op) -> None:
+        self.op = op
+        self.found: list[Base] = []
+        self.texts: dict[str, int] = {}  # 0.0 and -0.0 are equal, and not the same
+        self.offsets: dict[tuple[int, int], int] = {}
+
+    def buffer(self, name: str) -> Address:
+        names = [access.buffer for access in self.op.accesses]
+        return self._base(names.index(name))
+
+    def number(self, number: ir.Scalar | float, form: DataFormats) -> Address:
+        if not isinstance(number, ir.Scalar):
+            return self._base(Number(number, form))
+        names = [operand.name if isinstance(operand, ir.Scalar) else None for operand in self.op.inputs]
+        return self._base(Given(names.index(number.name), form))
+
+    def symbol(self, address: Address) -> int:
+        assert address.parameter is not None
+        return -1 - self.offsets.setdefault((address.parameter, address.byte), len(self.offsets))
+
+    def _base(self, base: Base) -> Address:
+        text = repr(base)
+        if text not in self.texts:
+            self.texts[text] = len(self.found)
+            self.found.append(base)
+        return Address(self.texts[text])
