@@ -47,6 +47,25 @@ void widen_lanes(Span<Number>& span, const Operand& operand, int64_t lanes) {
   span.widen(std::min(lanes, stick), 1);
 }
 
+// Blocks whose lanes are a stride apart: of the last one, only those that are there.
+template <typename Number>
+void widen_blocks(Span<Number>& span, const Step& step, const Operand& operand, const CoreBox& box) {
+  const auto loop = static_cast<size_t>(step.lane.block_loop);
+  const bool one = step.lane.block_loop < 0;
+  const int64_t begin = one ? 0 : box.begin[loop], blocks = one ? 1 : box.extent[loop];
+  const Number stride = one ? 0 : operand.stride[loop], tile = operand.tile_stride;
+  const int64_t lanes = std::clamp<int64_t>(step.lane.extent - (begin + blocks - 1) * step.lane.lanes, 1, step.lane.lanes);
+  Span<Number> last = span;
+  last.shift((blocks - 1) * stride);
+  last.widen(lanes, tile);
+  if (blocks > 1) {
+    span.widen(blocks - 1, stride);
+    span.widen(step.lane.lanes, tile);
+    last = {std::min(span.first, last.first), std::max(span.last, last.last)};
+  }
+  span = last;
+}
+
 // What an index can choose: rows `index_stride` apart, or without one the elements along the table's sticks.
 template <typename Number>
 void widen_table(Span<Number>& span, const Step& step, const Operand& table) {
@@ -62,9 +81,10 @@ void widen_table(Span<Number>& span, const Step& step, const Operand& table) {
 template <typename Number>
 Span<Number> span_of(const Step& step, const Operand& operand, const CoreBox& box) {
   Span<Number> span{operand.offset, operand.offset};
+  const bool across = operand.kind == OperandKind::Strided;
   for (size_t k = 0; k < step.loops.size(); ++k) {
     span.shift(static_cast<Number>(box.begin[k]) * operand.stride[k]);
-    span.widen(box.extent[k], operand.stride[k]);
+    if (!across || static_cast<int>(k) != step.lane.block_loop) span.widen(box.extent[k], operand.stride[k]);
   }
   if (operand.kind == OperandKind::Iota) {
     span.widen(step.lane.lanes, operand.tile_stride);
@@ -74,8 +94,8 @@ Span<Number> span_of(const Step& step, const Operand& operand, const CoreBox& bo
   const bool is_a = contract && !step.inputs.empty() && &operand == &step.inputs[0];
   const bool is_b = contract && step.inputs.size() > 1 && &operand == &step.inputs[1];
   const bool along_k = is_a || (is_b && step.b_along_k);
-  if (operand.kind == OperandKind::Strided)
-    span.widen(strided_lanes(step), operand.tile_stride);
+  if (across)
+    widen_blocks(span, step, operand, box);
   else
     widen_lanes(span, operand, along_k ? step.k_lanes : step.lane.lanes);
   if (is_b) span.widen(step.b_along_k ? step.lane.lanes : step.k_lanes, step.b_row_stride);

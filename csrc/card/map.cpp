@@ -99,7 +99,7 @@ class MapStep final : public PreparedStep {
     for (; points > 0; points -= chunk) {
       const int blocks = static_cast<int>(std::min<int64_t>(chunk, points));
       walk.next(blocks, static_cast<int>(first_store + stores_.size()), offsets);
-      inputs_.load(arguments, code_, slots, offsets, blocks);
+      inputs_.load(arguments, code_, slots, offsets, blocks, valid);
       if (stores_at_once_ && valid == step_.lane.lanes) {
         execute_to(code_, slots, stores_[0], arguments.outputs[0], offsets.at[first_store].data(), blocks);
         continue;

@@ -58,7 +58,6 @@ Port memory_port(const Operand& operand, int lanes) {
   port.stick_bytes = int64_t{port.stick_lanes} * port.itemsize;
   port.tile_stride = operand.tile_stride * port.itemsize;
   port.dense = port.stick_lanes == lanes || port.tile_stride == port.stick_bytes;
-  port.strided_lanes = lanes;
   const auto hot = hot_format(operand.element);
   port.bits = hot == HotFormat::Word || hot == HotFormat::Int16 || hot == HotFormat::Int8;
   return port;
@@ -117,13 +116,14 @@ int neighbouring_blocks(const Port& port, const int64_t* offsets, int blocks) {
   return length;
 }
 
-void load_strided(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
+void load_strided(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target, int valid) {
+  const int lanes = std::min(valid, port.lanes);
   alignas(64) std::array<std::byte, kChunkLanes * 8> codes;
   const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;
   for (int i = 0, run; i < blocks; i += run, target += run * port.lanes) {
     run = neighbouring_blocks(port, offsets + i, blocks - i);
-    if (port.strided_lanes < port.lanes) std::memset(codes.data(), 0, static_cast<size_t>(run * block_bytes));
-    transpose({base + offsets[i], port.tile_stride, codes.data(), block_bytes, port.strided_lanes, run}, port.itemsize);
+    if (lanes < port.lanes) std::memset(codes.data(), 0, static_cast<size_t>(run * block_bytes));
+    transpose({base + offsets[i], port.tile_stride, codes.data(), block_bytes, lanes, run}, port.itemsize);
     load_run(port, codes.data(), target, int64_t{run} * port.lanes);
   }
 }
@@ -209,12 +209,12 @@ int contiguous_blocks(const Port& port, const int64_t* offsets, int blocks) {
   return length;
 }
 
-void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target) {
+void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target, int valid) {
   switch (port.kind) {
     case OperandKind::Vector:
       return load_vectors(port, base, offsets, blocks, target);
     case OperandKind::Strided:
-      return load_strided(port, base, offsets, blocks, target);
+      return load_strided(port, base, offsets, blocks, target, valid);
     case OperandKind::Splat:
       return load_splats(port, base, offsets, blocks, target);
     case OperandKind::Iota:

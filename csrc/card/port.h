@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "program.h"
 #include "vector_kernels.h"
@@ -26,7 +27,6 @@ struct Port {
   bool dense = false;       // the whole block is contiguous
   bool sen169 = false;      // stored by the kernel for SEN169 numbers
   bool bits = false;        // elements are loaded and stored as the bits they are
-  int strided_lanes = 0;    // of a Strided block: those that are there
   int64_t first = 0;        // an Iota's value where all offsets are 0
 };
 
@@ -43,7 +43,9 @@ inline void prefetch_block(const Port& port, const std::byte* block) {
 }
 
 // Fills target[0 .. blocks * lanes) from the blocks at base + offsets[..]. Iota: the offsets are the values.
-void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target);
+// `valid`: lanes of each block that are there, of a Strided operand; the others are 0.
+void load_blocks(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target,
+                 int valid = std::numeric_limits<int>::max());
 // Stores the first `valid` lanes of each block; a Splat stores lane 0.
 void store_blocks(const Port& port, const Lane* source, std::byte* base, const int64_t* offsets, int blocks, int valid);
 

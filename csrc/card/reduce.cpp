@@ -278,7 +278,7 @@ class ReduceStep final : public PreparedStep {
                 outer.at[s][static_cast<size_t>(b)] + walk.here()[s];
         walk.advance();
       }
-      inputs_.load(arguments, code_, slots, offsets, static_cast<int>(taken.points * blocks));
+      inputs_.load(arguments, code_, slots, offsets, static_cast<int>(taken.points * blocks), step_.lane.lanes);
       execute(code_, slots, taken.points * blocks * step_.lane.lanes);
       Lane* x = slots[code_.results[0]];
       if (result_is_kept_) x = static_cast<Lane*>(__builtin_memcpy(spare(), x, sizeof(Lane) * kChunkLanes));

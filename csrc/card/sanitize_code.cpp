@@ -49,10 +49,7 @@ FollowedCode::FollowedCode(const VectorCode& code, std::span<const Operand> inpu
   const auto is_long = [](const Operand& operand) { return operand.element.dtype == DType::Int64; };
   may_wrap_ = wraps && std::any_of(outputs.begin(), outputs.end(), is_long);
   if (!selects_ && !may_wrap_) return;
-  for (const Operand& operand : inputs) {
-    ports_.push_back(load_port(operand, lanes_, vector_kernels(active_isa())));
-    ports_.back().strided_lanes = static_cast<int>(std::min<int64_t>(lanes_, lane.extent));
-  }
+  for (const Operand& operand : inputs) ports_.push_back(load_port(operand, lanes_, vector_kernels(active_isa())));
   taints_.resize(kMaxRegisters);
   wraps_.resize(kMaxRegisters);
   registers_.resize(kMaxRegisters);
@@ -64,12 +61,13 @@ void FollowedCode::join(size_t r, std::span<const LaneTaint> inputs, LaneTaint& 
     if (sources_[r] >> i & 1) result.join(inputs[i], lanes_);
 }
 
-void FollowedCode::load(size_t input, const std::byte* base, int64_t offset, std::span<const uint32_t> scalars) {
+void FollowedCode::load(size_t input, const std::byte* base, int64_t offset, std::span<const uint32_t> scalars,
+                        int valid) {
   Lane* target = registers_[input].lane;
   if (inputs_[input].kind == OperandKind::Scalar)
     std::fill_n(target, lanes_, scalars[static_cast<size_t>(inputs_[input].symbol)]);
   else
-    load_blocks(ports_[input], base, &offset, 1, target);
+    load_blocks(ports_[input], base, &offset, 1, target, valid);
 }
 
 // A result is what its operands are; a selection what the chosen one is.
@@ -104,10 +102,10 @@ void FollowedCode::note_wraps(const Instruction& instruction, LaneTaint& wrapped
 }
 
 void FollowedCode::replay(std::span<const std::byte* const> bases, const int64_t* offsets,
-                          std::span<const uint32_t> scalars, std::span<const LaneTaint> inputs) {
+                          std::span<const uint32_t> scalars, std::span<const LaneTaint> inputs, int valid) {
   const VectorKernels& kernels = vector_kernels(active_isa());
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    load(i, bases[i], offsets[i], scalars);
+    load(i, bases[i], offsets[i], scalars, valid);
     taints_[i].clear(lanes_);
     taints_[i].join(inputs[i], lanes_);
     wraps_[i].clear(lanes_);

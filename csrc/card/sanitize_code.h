@@ -25,9 +25,9 @@ class FollowedCode {
   // Taint of result `r` from the operands' alone.
   void join(size_t r, std::span<const LaneTaint> inputs, LaneTaint& result) const;
 
-  // Computes the block whose operands begin at `offsets` from `bases`; afterwards taint_of is exact for selections.
+  // Computes the block whose operands begin at `offsets` from `bases`, `valid` lanes of it; afterwards taint_of is exact for selections.
   void replay(std::span<const std::byte* const> bases, const int64_t* offsets, std::span<const uint32_t> scalars,
-              std::span<const LaneTaint> inputs);
+              std::span<const LaneTaint> inputs, int valid);
   const LaneTaint& taint_of(size_t r) const { return taints_[code_.results[r]]; }
 
   // An integer that wrapped on its way into result `r`: what it would have been. No lane: there is none.
@@ -39,7 +39,7 @@ class FollowedCode {
   Wrap wrap_in(size_t r, int valid) const;
 
  private:
-  void load(size_t input, const std::byte* base, int64_t offset, std::span<const uint32_t> scalars);
+  void load(size_t input, const std::byte* base, int64_t offset, std::span<const uint32_t> scalars, int valid);
   void follow(const Instruction& instruction, std::vector<LaneTaint>& taints) const;
   void note_wraps(const Instruction& instruction, LaneTaint& wrapped);
 

@@ -111,7 +111,7 @@ void StepWalk::follow(size_t result, const StreamOffsets& at, int valid) {
   code_.join(result, std::span(taints_).first(code_inputs(step_).size()), result_);
   int lane = result_.first(valid);
   if (findings_.harmless() && ((lane >= 0 && code_.selects()) || code_.may_wrap())) {
-    code_.replay(bases_, at.data(), launch_.scalars, taints_);
+    code_.replay(bases_, at.data(), launch_.scalars, taints_, valid);
     report_wrap(result, at, valid);
     result_ = code_.taint_of(result);
     lane = result_.first(valid);

@@ -28,7 +28,6 @@ class StepInputs {
   StepInputs(const Step& step, Isa isa) : step_(step) {
     for (const Operand& operand : step.inputs) {
       ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
-      ports_.back().strided_lanes = strided_lanes(step);
       registers_.push_back({register_type(operand), is_kept(operand)});
     }
   }
@@ -49,14 +48,16 @@ class StepInputs {
     }
   }
 
+  // `valid`: lanes of each block that are there.
   void load(const StepArguments& arguments, const CompiledCode& code, const Slots& slots, const ChunkOffsets& offsets,
-            int blocks) const {
+            int blocks, int valid) const {
     for (size_t i = 0; i < ports_.size(); ++i)
-      if (!registers_[i].kept) load(i, arguments, offsets, blocks, slots[code.inputs[i]]);
+      if (!registers_[i].kept) load(i, arguments, offsets, blocks, slots[code.inputs[i]], valid);
   }
 
-  void load(size_t input, const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target) const {
-    load_blocks(ports_[input], arguments.inputs[input], offsets.at[input].data(), blocks, target);
+  void load(size_t input, const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target,
+            int valid) const {
+    load_blocks(ports_[input], arguments.inputs[input], offsets.at[input].data(), blocks, target, valid);
   }
 
   const Port& port(size_t input) const { return ports_[input]; }

@@ -47,11 +47,6 @@ struct ElementSpan {
 };
 ElementSpan operand_span(const Step& step, const Operand& operand, int core = -1);
 
-// Lanes of a block that are read of a Strided operand.
-inline int strided_lanes(const Step& step) {
-  return static_cast<int>(std::min<int64_t>(step.lane.lanes, step.lane.extent));
-}
-
 bool is_table(const Step& step, const Operand& operand);  // what an index chooses from
 
 // No card reaches so far. Whether an operand (or an Iota's values) would: all other arithmetic on places can rely on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from openspyre.program.model import LaneBlock, Operand, OperandKind, Program, Space, Step, StepKind, View, strided_lanes
+from openspyre.program.model import LaneBlock, Operand, OperandKind, Program, Space, Step, StepKind, View
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -96,14 +96,18 @@ def _reaches(step: Step, operand: Operand, per_stick: int) -> list[int]:
             found.append((count - 1) * contraction.b_row_stride)
     vector = operand.kind is OperandKind.VECTOR
     for number, (loop, stride) in enumerate(zip(step.loops, operand.strides, strict=True)):
-        if number != rows and not (vector and number == along):
+        if number != rows and not (operand.kind in (OperandKind.VECTOR, OperandKind.STRIDED) and number == along):
             found.append((loop.extent - 1) * stride)
     if vector:
         block, tile = divmod(-(-max(extent, 1) // per_stick) - 1, max(1, lanes // per_stick))
         stride = operand.strides[along] if along >= 0 else 0
         found += [block * stride + tile * operand.tile_stride, min(lanes, per_stick) - 1]
     if operand.kind is OperandKind.STRIDED:
-        found.append((strided_lanes(step) - 1) * operand.tile_stride)
+        # The farthest is in the last block, or in the last whole one before a shorter one.
+        blocks, stride = -(-max(extent, 1) // lanes), operand.strides[along] if along >= 0 else 0
+        ends = [(blocks - 1) * stride + (extent - (blocks - 1) * lanes - 1) * operand.tile_stride]
+        ends += [(blocks - 2) * stride + (lanes - 1) * operand.tile_stride] if blocks > 1 else []
+        found.append(max(ends, key=abs))
     table = (
         step.inputs[0] if step.kind is StepKind.GATHER else step.outputs[0] if step.kind is StepKind.SCATTER else None
     )

@@ -157,11 +157,6 @@ class Step:
     cores: tuple[int, ...] = ()  # the core of each slice, first loop fastest; empty: slice i is core i's
 
 
-def strided_lanes(step: Step) -> int:
-    """Lanes that are read of an operand whose lanes are a stride apart: blocks are whole, or there is one that may be shorter."""
-    return 0 if step.lane is None else min(step.lane.lanes, step.lane.extent)
-
-
 @dataclass(frozen=True, slots=True)
 class Program:
     name: str

@@ -75,7 +75,7 @@ def _all_lanes(step: Step) -> int:
 def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[Piece]:
     """Sticks of every block; of the last one as many elements as there are."""
     if operand.kind is OperandKind.STRIDED:
-        return [piece.with_axis(min(lane.lanes, lane.extent), operand.tile_stride) for piece in found]
+        return [part for piece in found for part in _rows(piece, lane, operand.tile_stride)]
     if operand.kind is not OperandKind.VECTOR:
         return found
     stick = DataFormats[operand.data_format].elems_per_stick()

@@ -148,10 +148,8 @@ def _strided(step: Step, where: str) -> Iterator[str]:
     if step.kind not in (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS):
         yield f"{where} has its lanes a stride apart; maps, reductions and rows read such operands"
     lane = step.lane
-    if lane is None or lane.extent % lane.lanes == 0:
-        return
-    if lane.extent > lane.lanes or step.kind is not StepKind.MAP:
-        yield f"{where} has its lanes a stride apart: blocks of {lane.lanes} must be whole, a part of one is a map of its own"
+    if lane is not None and lane.extent % lane.lanes and step.kind is not StepKind.MAP:
+        yield f"{where} has its lanes a stride apart: blocks of {lane.lanes} must be whole; only a map has a shorter last one"
 
 
 def _views(step: Step, symbols: int) -> Iterator[str]:

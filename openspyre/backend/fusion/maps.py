@@ -46,7 +46,8 @@ def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | 
     if found is None or (not anywhere and repeats(found)):
         return None
     frame = found.frame
-    if has_tail(frame) and any(operand.kind is OperandKind.STRIDED for operand in found.guest.inputs):
+    across = any(operand.kind is OperandKind.STRIDED for operand in found.guest.inputs)
+    if across and has_tail(frame) and frame.kind is not StepKind.MAP:
         return None  # behind the last element of a strided operand nothing can be loaded
     link = link_between(found.guest.outputs[0], frame.inputs[place])
     if link is None or lane_of(maker).store_padding:

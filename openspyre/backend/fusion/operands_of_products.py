@@ -42,7 +42,7 @@ def read_through(reader: Step, place: int, maker: Step) -> Step | None:
     read, source = found.frame.inputs[place], found.carried(found.guest.inputs[0])
     if itemsize(read.data_format) != itemsize(source.data_format):
         return None
-    if source.kind is OperandKind.STRIDED and has_tail(found.frame):
+    if source.kind is OperandKind.STRIDED and has_tail(found.frame) and found.frame.kind is not StepKind.MAP:
         return None
     moved = replace(source, dtype=read.dtype, data_format=read.data_format)
     inputs = tuple(moved if operand == read else operand for operand in found.frame.inputs)
@@ -68,12 +68,18 @@ def _walk(product: Step, place: int) -> Step | None:
     operand = product.inputs[place]
     k_lane = LaneBlock(contraction.k_lanes, contraction.k_extent, k_loop)
     own = k_lane if along_k else replace(lane, store_padding=False)
-    # Rows beyond the last one of a block are not read: only whole blocks of rows can be walked so.
     other = lane if along_k else k_lane
     if place == 1:
-        if other.extent % other.lanes or len(loops) == MAX_LOOPS:
+        if len(loops) == MAX_LOOPS:
             return None
-        loops = (*loops, Loop(other.lanes))
+        rows = other.lanes
+        if other.extent % other.lanes:
+            # Blocks of rows that go on from each other are walked as one row of rows.
+            if along_k or operand.strides[k_loop] != other.lanes * contraction.b_row_stride:
+                return None
+            rows = other.extent
+            loops = tuple(Loop(1) if number == k_loop else loop for number, loop in enumerate(loops))
+        loops = (*loops, Loop(rows))
         operand = replace(operand, strides=(*operand.strides, contraction.b_row_stride))
     strides = tuple(0 if loop.extent == 1 else s for loop, s in zip(loops, operand.strides, strict=True))
     operand = replace(operand, strides=strides)
@@ -102,8 +108,12 @@ def _read_at(product: Step, place: int, source: Operand) -> Step | None:
 def _with_input(product: Step, place: int, operand: Operand, contraction: Contraction) -> Step:
     """`operand` over the loops of the walk: the last stride of the second one is its rows'."""
     if place == 1:
-        contraction = replace(contraction, b_row_stride=operand.strides[-1])
-        operand = replace(operand, strides=operand.strides[:-1])
+        *strides, row = operand.strides
+        k_loop = _k_loop(product)
+        if k_loop is not None and not contraction.b_along_k and contraction.k_extent % contraction.k_lanes:
+            strides[k_loop] = contraction.k_lanes * row
+        contraction = replace(contraction, b_row_stride=row)
+        operand = replace(operand, strides=tuple(strides))
     inputs = tuple(operand if number == place else other for number, other in enumerate(product.inputs))
     return replace(product, inputs=inputs, contraction=contraction)
 

@@ -6,6 +6,7 @@ from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.superdsc.instance import Instance, Workspace
 from openspyre.backend.superdsc.nest import nest_of
 from openspyre.backend.superdsc.pointwise import step_of
+from openspyre.backend.superdsc.restickify import ranges_of
 from openspyre.program.model import Step, StepKind
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
@@ -22,17 +23,26 @@ def lower_indexed(instance: Instance, workspace: Workspace) -> list[Step]:
     chosen = table.tensor.indexed
     if chosen is None or table.tensor.stick == chosen:
         raise InvalidArgument(f"{op.name}: the index must choose along a dim outside the sticks, found {chosen}")
-    nest = nest_of(instance, (source, target), lane=target.tensor.stick, across=False)
     along = index.tensor.stick
-    if instance.size(along) > index.tensor.elems_per_stick and index.strides[along] != index.tensor.elems_per_stick:
-        raise InvalidArgument(f"{op.name}: the index tensor's sticks along {along} do not follow each other")
+    if instance.size(along) <= index.tensor.elems_per_stick or index.strides[along] == index.tensor.elems_per_stick:
+        return [_step(instance)]
+    # Sticks of the index that do not follow each other: whole ones, and what is left.
+    return [_step(instance.box({along: part})) for part in ranges_of(instance.axis(along), (index,))]
+
+
+def _step(instance: Instance) -> Step:
+    op = instance.op
+    assert op.index is not None
+    index = instance.accesses[op.index]
+    source, target = instance.accesses[op.inputs[0]], instance.accesses[op.outputs[0]]
+    table = source if source.tensor.indirection is Indirection.VALUE else target
+    assert table.tensor.indexed is not None
+    nest = nest_of(instance, (source, target), lane=target.tensor.stick, across=False, beside=(index,))
     places = nest.operand(index, as_format=DataFormats.IEEE_INT32)
     kind = StepKind.GATHER if table is source else StepKind.SCATTER
     code = trace(lambda x: x, (Lane.INT,))
     inputs = (nest.operand(source, bits=True), places)
-    return [
-        step_of(
-            nest, kind, inputs, (nest.operand(target, bits=True),),
-            code=code, index_stride=table.strides[chosen], index_bound=table.room,
-        )
-    ]  # fmt: skip
+    return step_of(
+        nest, kind, inputs, (nest.operand(target, bits=True),),
+        code=code, index_stride=table.strides[table.tensor.indexed], index_bound=table.room,
+    )  # fmt: skip

@@ -38,7 +38,7 @@ class Access:
 
     def moved(self, label: str, by: int) -> Access:
         """The same from so many elements further along a dim, where a stick begins."""
-        if not self.moves(label) or by == 0:
+        if not self.moves(label) or by == 0 or label == self.tensor.indexed:
             return self
         per_stick = prod(stick.size for stick in self.tensor.sticks if stick.label == label)
         return replace(self, byte=self.byte + by // per_stick * self.strides[label] * self.tensor.bytes_per_element)
@@ -76,6 +76,18 @@ class Instance:
 
     def size(self, label: str) -> int:
         return self.axis(label).size
+
+    def box(self, ranges: dict[str, tuple[int, int]]) -> Instance:
+        """The part of it from `first` on, `size` elements long, of some dims."""
+        axes = []
+        for axis in self.axes:
+            _, size = ranges.get(axis.label, (0, axis.size))
+            axes.append(replace(axis, size=size, valid=None) if axis.label in ranges else axis)
+        first = {label: begin + self.first.get(label, 0) for label, (begin, _) in ranges.items()}
+        accesses = self.accesses
+        for label, (begin, _) in ranges.items():
+            accesses = tuple(access.moved(label, begin) for access in accesses)
+        return replace(self, axes=tuple(axes), first={**self.first, **first}, accesses=accesses)
 
     def axis(self, label: str) -> Axis:
         return next(axis for axis in self.axes if axis.label == label)

@@ -138,10 +138,12 @@ def nest_of(
     *,
     lane: str | None,
     across: bool = True,
+    beside: tuple[Access, ...] = (),
 ) -> Nest:
     """Loops over an instance. Along `lane` if what is written can be taken so, else point by point.
 
     The last of these tensors is written; with `across` the others may have their sticks along other dims.
+    Dims are cut where sticks of those `beside` end, too.
     """
     if lane is not None and instance.axis(lane).elements == 1:
         return _without(lane, instance, accesses, reduced)
@@ -151,12 +153,13 @@ def nest_of(
         lanes = max(along, default=64)
         axis = next(axis for axis in instance.axes if axis.label == lane)
         crossed = [a for a in accesses if a.moves(lane) and not _runs_along(a, lane)]
-        ends = axis.size > lanes and axis.size % lanes  # across sticks, what does not fill a block is a step of its own
+        ends = reduced and axis.elements % lanes  # across sticks, only a map has a last block that is not full
         if any(_share(a, lane) not in (1, lanes) or ends for a in crossed):
             return _by_points(instance, accesses, reduced)
         if axis.split == 1 or axis.size % (lanes * axis.split) == 0:
             blocks = Part(lane, -(-axis.size // lanes), lanes, axis.split)
-            groups = [[blocks] if a is axis else _points(a.label, a.size, a.split, accesses) for a in instance.axes]
+            cut = (*accesses, *beside)
+            groups = [[blocks] if a is axis else _points(a.label, a.size, a.split, cut) for a in instance.axes]
             return Nest(instance, tuple(part for group in groups for part in group), lane, max(lanes, 32), reduced)
     return _by_points(instance, accesses, reduced)
 

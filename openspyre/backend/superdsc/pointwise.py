@@ -35,7 +35,8 @@ def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     lane = Lane.INT if same or VALUES[source.tensor.format].startswith("int") else Lane.FLOAT
     code = trace(lambda x: convert(x, lane), (lane,))
     step = step_of(nest, StepKind.MAP, inputs, (nest.operand(target, bits=same),), code=code)
-    if step.lane is not None and target.tensor.stick in source.rows:  # what is not in memory becomes zeros
+    padded = target.tensor.stick in source.rows and instance.op.axis[target.tensor.stick].valid is None
+    if step.lane is not None and padded:  # what is not in memory becomes zeros, where it may be elements
         step = replace(step, lane=replace(step.lane, store_padding=True))
     return [step]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -18,27 +17,28 @@ def lower_restickify(instance: Instance, workspace: Workspace) -> list[Step]:
 
 
 def _boxes(instance: Instance) -> Iterator[Instance]:
-    """The part of each dim that is there: its whole sticks, and what is left of the last one."""
-    ranges = [list(_ranges(axis, instance.accesses)) for axis in instance.axes]
+    """The part of each dim that is there: along the target's sticks at once, else its whole sticks, and what is left of the last one."""
+    target = instance.accesses[instance.op.outputs[0]].tensor
+    lane = target.stick if len(target.sticks) == 1 else None
+    ranges = [
+        [(0, size_of(axis, instance.accesses))] if axis.label == lane else list(ranges_of(axis, instance.accesses))
+        for axis in instance.axes
+    ]
     for chosen in product(*ranges):
-        axes = tuple(replace(axis, size=size, valid=None) for axis, (_, size) in zip(instance.axes, chosen, strict=True))
-        begins = {axis.label: first for axis, (first, _) in zip(instance.axes, chosen, strict=True)}
-        first = {label: begin + instance.first.get(label, 0) for label, begin in begins.items()}
-        accesses = tuple(_moved(access, begins) for access in instance.accesses)
-        yield replace(instance, axes=axes, first=first, accesses=accesses)
+        yield instance.box({axis.label: part for axis, part in zip(instance.axes, chosen, strict=True)})
 
 
-def _ranges(axis: Axis, accesses: tuple[Access, ...]) -> Iterator[tuple[int, int]]:
-    size = min([axis.elements, *(access.rows[axis.label] for access in accesses if axis.label in access.rows)])
+def size_of(axis: Axis, accesses: tuple[Access, ...]) -> int:
+    """Elements of a dim that are there for all tensors."""
+    return min([axis.elements, *(access.rows[axis.label] for access in accesses if axis.label in access.rows)])
+
+
+def ranges_of(axis: Axis, accesses: tuple[Access, ...]) -> Iterator[tuple[int, int]]:
+    """First element and size of its whole sticks, and of the rest."""
+    size = size_of(axis, accesses)
     along = max(prod(stick.size for stick in access.tensor.sticks if stick.label == axis.label) for access in accesses)
     whole = size // along * along
     if whole:
         yield 0, whole
     if size > whole:
         yield whole, size - whole
-
-
-def _moved(access: Access, begins: dict[str, int]) -> Access:
-    for label, begin in begins.items():
-        access = access.moved(label, begin)
-    return access
