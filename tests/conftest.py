@@ -6,23 +6,21 @@ import pytest
 import torch
 
 from openspyre import backend
-from openspyre.artifact import check
-from openspyre.backend import cache
+from openspyre.artifact.documented_check import check_documented
 from torch_spyre import _torch
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _every_bundle_is_valid():
     """What the compiler emits, anywhere in these tests, the verifier must accept."""
-    compile_bundle = backend.compile_bundle
+    compile_emitted = backend.compile_emitted
 
-    def checked(bundle):
-        assert check(bundle) == []
-        return compile_bundle(bundle)
+    def checked(emitted):
+        assert check_documented(emitted.bundle) == []
+        return compile_emitted(emitted)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "compile_bundle", checked)
-        patch.setattr(cache, "compile_bundle", checked)
+        patch.setattr(backend, "compile_emitted", checked)
         yield
 
 

@@ -1,5 +1,5 @@
 """What our compiler writes, read three ways: every op of a bundle by the second reader and by the card from the same memory,
-and the whole bundle against the program that the compiler's own back end makes."""
+and the whole bundle, read from its files, against the program that is made of it in memory."""
 
 import tempfile
 from dataclasses import replace
@@ -12,10 +12,10 @@ from independent.formats import FORMATS
 from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
 from openspyre.artifact.documented_check import check_documented
 from openspyre.artifact.launch_spec import Argument
-from openspyre.backend.lowering import compile_bundle
+from openspyre.backend import compile_emitted
 from openspyre.card import _card, cards, programs
 from openspyre.compiler import ir
-from openspyre.compiler.emit import Emitted, emit, emit_documented
+from openspyre.compiler.emit import Emitted, emit_documented
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.formats import require_supported
@@ -101,8 +101,8 @@ def _difference(name: str, form, before: bytes, here: bytes, there: np.ndarray) 
 
 
 def _as_compiled(program: ir.Program, emitted: Emitted, images: list[bytes], after: list[bytes], words: int) -> None:
-    """Every element as the compiler's own back end leaves it."""
-    compiled = compile_bundle(emit(program))
+    """Every element as the program in memory leaves it, which knows what is padding and has numbers in its code."""
+    compiled = compile_emitted(emitted)
     card = cards.get()
     names = {argument.name: number for number, argument in enumerate(emitted.arguments) if argument.role != "pool"}
     buffers = {}

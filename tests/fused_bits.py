@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from openspyre.artifact.model import Bundle, Role
-from openspyre.backend.fusion import FuseSteps
-from openspyre.backend.lowering import compile_bundle
-from openspyre.card import programs
+from openspyre.artifact.emitted import Emitted
+from openspyre.artifact.launch_spec import Argument
+from openspyre.backend import FuseSteps, compile_emitted
+from openspyre.card import DeviceArray, _card, cards, programs
 from openspyre.program.model import Program
+from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.packing import elements_of
-from openspyre.tools.run_execution import place
 
 _SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-9, -1e-9, 3e9, 65504.0, 1.0009765625])
 
@@ -40,27 +40,44 @@ def values(buffer, seed, words):
     return numbers(buffer, seed, words)
 
 
-def results(bundle: Bundle, program: Program, seed: int, words: int) -> dict[str, np.ndarray]:
+def place(argument: Argument, array: np.ndarray | None) -> DeviceArray:
+    """An argument on the card, with its elements if it is read."""
+    layout = argument.layout
+    stride = row_major(argument.size) if argument.stride is None else argument.stride
+    described = (layout.device_size, layout.stride_map, int(layout.device_dtype), int(layout.element_arrangement))
+    shape = _card.intern(argument.size, stride, argument.dtype, *described)
+    card = cards.get()
+    memory = card.allocate(shape.device_bytes)
+    if array is not None:
+        _card.copy_in(array, argument.dtype, memory, shape)
+    return DeviceArray(card, memory, argument.size, argument.dtype, layout, shape)
+
+
+def results(bundle: Emitted, program: Program, seed: int, words: int) -> dict[str, np.ndarray]:
     """Whole buffers as they lie on the card; their elements, that is, for padding is nobody's."""
     random = np.random.default_rng(seed)
+    tensors = [argument for argument in bundle.arguments if argument.name in program.symbols]
     placed = {
-        buffer.name: place(buffer, None if buffer.role is Role.OUTPUT else values(buffer, seed + number, words))
-        for number, buffer in enumerate(bundle.arguments)
+        argument.name: place(argument, None if argument.role == "output" else values(argument, seed + number, words))
+        for number, argument in enumerate(tensors)
     }
     word = min(3, words - 1)
-    scalars = {s.name: word if "int" in s.dtype else float(random.integers(1, 5)) / 4 for s in bundle.scalars}
+    dtypes = {argument.name: argument.dtype for argument in bundle.arguments if argument.role == "number"}
+    scalars = {
+        name: word if "int" in dtypes.get(name, "") else float(random.integers(1, 5)) / 4 for name in program.scalars
+    }
     loaded = programs.load(program)
     try:
         loaded.run({name: array.buffer for name, array in placed.items()}, scalars)
     finally:
         loaded.unload()
-    changed = [buffer.name for buffer in bundle.arguments if buffer.role in (Role.OUTPUT, Role.UPDATE)]
+    changed = [argument.name for argument in tensors if argument.role in ("output", "update")]
     return {name: placed[name].numpy() for name in changed}
 
 
-def steps_with_equal_bits(bundle: Bundle, seeds: tuple[int, ...] = (1, 2)) -> tuple[int, int]:
+def steps_with_equal_bits(bundle: Emitted, seeds: tuple[int, ...] = (1, 2)) -> tuple[int, int]:
     """How many steps there are without and with fusion, and no bit between them."""
-    plain = compile_bundle(bundle)
+    plain = compile_emitted(bundle)
     outcome = FuseSteps().fused(plain)
     assert not outcome.problems, f"{bundle.name}: fusion made a program that no card takes: {outcome.problems}"
     fused = outcome.program

@@ -22,13 +22,13 @@ def seen(monkeypatch):
     """Every bundle that is compiled."""
     torch.compiler.reset()
     found = []
-    compile_bundle = backend.compile_bundle
+    compile_emitted = backend.compile_emitted
 
     def watched(bundle):
         found.append(bundle)
-        return compile_bundle(bundle)
+        return compile_emitted(bundle)
 
-    monkeypatch.setattr(backend, "compile_bundle", watched)
+    monkeypatch.setattr(backend, "compile_emitted", watched)
     monkeypatch.setattr(TextCache, "find", lambda *_: None)  # what an earlier run kept on disk is not compiled again
     return found
 

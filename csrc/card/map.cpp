@@ -1,5 +1,6 @@
 // Map steps: vector code interpreted over chunks of lanes.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "box_parts.h"
@@ -25,6 +26,7 @@ class MapStep final : public PreparedStep {
     sort_by_stride(strides, step.inputs.size(), order);
     walk_strided_along_sticks(strides, order);
     copied_ = copied_input();
+    if (step.lane.extent < step.lane.lanes) there_ = tail_lanes(step);
     parts_ = BoxParts(step, strides, order);
     for (Loop& loop : on_one_core_.loops) loop.split = 1;
     all_parts_ = BoxParts(on_one_core_, strides, order);
@@ -99,7 +101,7 @@ class MapStep final : public PreparedStep {
     for (; points > 0; points -= chunk) {
       const int blocks = static_cast<int>(std::min<int64_t>(chunk, points));
       walk.next(blocks, static_cast<int>(first_store + stores_.size()), offsets);
-      inputs_.load(arguments, code_, slots, offsets, blocks, valid);
+      inputs_.load(arguments, code_, slots, offsets, blocks, std::min(valid, there_));
       if (stores_at_once_ && valid == step_.lane.lanes) {
         execute_to(code_, slots, stores_[0], arguments.outputs[0], offsets.at[first_store].data(), blocks);
         continue;
@@ -119,6 +121,7 @@ class MapStep final : public PreparedStep {
   BoxParts parts_, all_parts_;
   bool stores_at_once_ = false, joins_cores_ = false;
   int copied_ = -1;
+  int there_ = std::numeric_limits<int>::max();  // lanes of a single block that are there, also where padding is stored
 };
 
 }  // namespace

@@ -133,9 +133,10 @@ class StepCheck {
     const bool maps = step_.kind == StepKind::Map;
     require(maps || step_.kind == StepKind::Reduce || step_.kind == StepKind::Rows,
             where + " has its lanes a stride apart; maps, reductions and rows read such operands");
-    require(lane.extent % lane.lanes == 0 || maps,
+    const bool ends = maps && (!lane.store_padding || lane.extent < lane.lanes);
+    require(lane.extent % lane.lanes == 0 || ends,
             where + " has its lanes a stride apart: blocks of " + std::to_string(lane.lanes) +
-                " must be whole; only a map has a shorter last one");
+                " must be whole; only a map has a shorter last one, without storing padding behind it");
   }
 
   // Every core has its slice at the same place, so the first stands for all.

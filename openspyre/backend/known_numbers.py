@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openspyre.artifact.execution import Number
+from openspyre.artifact.emitted import Number
 from openspyre.program.model import Operand, OperandKind, Step, StepKind
 from openspyre.spec.encodings import float_bits, sen169_decode, sen169_encode
 from openspyre.spec.errors import InternalError

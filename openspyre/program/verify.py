@@ -148,8 +148,13 @@ def _strided(step: Step, where: str) -> Iterator[str]:
     if step.kind not in (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS):
         yield f"{where} has its lanes a stride apart; maps, reductions and rows read such operands"
     lane = step.lane
-    if lane is not None and lane.extent % lane.lanes and step.kind is not StepKind.MAP:
-        yield f"{where} has its lanes a stride apart: blocks of {lane.lanes} must be whole; only a map has a shorter last one"
+    if lane is None or lane.extent % lane.lanes == 0:
+        return
+    if step.kind is not StepKind.MAP or (lane.store_padding and lane.extent > lane.lanes):
+        yield (
+            f"{where} has its lanes a stride apart: blocks of {lane.lanes} must be whole; only a map has a shorter last one, "
+            "without storing padding behind it"
+        )
 
 
 def _views(step: Step, symbols: int) -> Iterator[str]:

@@ -38,12 +38,12 @@ def lowered(monkeypatch):
 def bundles(monkeypatch):
     """Every bundle that is compiled, nothing coming from the disk."""
     found = []
-    compile_bundle = backend.compile_bundle
+    compile_emitted = backend.compile_emitted
 
     def watched(bundle):
         found.append(bundle)
-        return compile_bundle(bundle)
+        return compile_emitted(bundle)
 
-    monkeypatch.setattr(backend, "compile_bundle", watched)
+    monkeypatch.setattr(backend, "compile_emitted", watched)
     monkeypatch.setattr(TextCache, "find", lambda *_: None)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from openspyre.artifact.directory import json_text
-from openspyre.artifact.documented import documented_texts
-from openspyre.artifact.launch_spec import FILE, Argument, launch_spec_json
+from openspyre.artifact.launch_files import write_launch
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.emit import Emitted, emit_documented
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, require_supported
-from openspyre.spec.packing import elements_of
 from torch_spyre.inductor import launch as launching
 from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.graph import DrawnWord, Number
@@ -54,7 +51,7 @@ def export_bundle(
         )
     directories = [target / f"launch_{number}" for number in range(len(launches))]
     for launch, place in zip(launches, directories, strict=True):
-        launch.write(place)
+        write_launch(launch.emitted, place, launch.values, launch.numbers)
     return directories
 
 
@@ -65,25 +62,6 @@ class _Launch:
     emitted: Emitted
     values: dict[str, NDArray[Any]]
     numbers: dict[str, float]
-
-    def write(self, place: Path) -> None:
-        place.mkdir(parents=True)
-        arguments = [self._argument(argument, place) for argument in self.emitted.arguments]
-        files = documented_texts(self.emitted.bundle) | {FILE: json_text(launch_spec_json(tuple(arguments)))}
-        for name, text in files.items():
-            (place / name).write_text(text)
-
-    def _argument(self, argument: Argument, place: Path) -> Argument:
-        if argument.role == "number":
-            return replace(argument, value=self.numbers.get(argument.name))
-        values = self.values.get(argument.name)
-        if argument.values is not None:
-            values = elements_of(argument.values, argument.size, argument.stride or (), argument.dtype)
-        if values is None:
-            return argument
-        file = f"{argument.name}.npy"
-        np.save(place / file, values)
-        return replace(argument, file=file)
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from openspyre.artifact import Bundle
-from openspyre.artifact import write as write_bundle
+from openspyre.artifact.emitted import Emitted
+from openspyre.artifact.launch_files import write_launch
 from openspyre.compiler.emit import extensions_of
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
@@ -53,13 +53,14 @@ class Watch:
         self._number += 1
         _log.debug("%s: %s: %d ops, %.2f ms", program.name, name, len(program.ops), seconds * 1e3)
 
-    def saw_bundle(self, bundle: Bundle, seconds: float) -> None:
+    def saw_bundle(self, emitted: Emitted, seconds: float) -> None:
+        tensors = [a for a in emitted.arguments if a.role not in ("pool", "number") and a.value is None]
         self.specialisation.seconds["emit"] = seconds
-        self.specialisation.ops = len(bundle.executions)
-        self.specialisation.argument_bytes = sum(buffer.layout.device_bytes for buffer in bundle.arguments)
-        self.specialisation.pool_bytes = bundle.pool_bytes
+        self.specialisation.ops = len(emitted.executions)
+        self.specialisation.argument_bytes = sum(argument.bytes for argument in tensors)
+        self.specialisation.pool_bytes = sum(a.bytes for a in emitted.arguments if a.role == "pool")
         if self._directory is not None:
-            write_bundle(bundle, self._directory / "bundle")
+            write_launch(emitted, self._directory / "bundle")
 
     def saw_program(self, unfused: CardProgram, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds

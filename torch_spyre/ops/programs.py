@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +12,11 @@ from typing import Protocol
 import torch
 
 from openspyre import backend
-from openspyre.backend.superdsc import compile_emitted
-from openspyre.artifact.model import Bundle
+from openspyre.artifact.emitted import Emitted
 from openspyre.card import programs
 from openspyre.card.cards import settings_in_force
-from openspyre.compiler import emit, pipeline
+from openspyre.compiler import pipeline
+from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
 from openspyre.spec.errors import InvalidArgument, SpyreError
@@ -30,7 +29,7 @@ class Watcher(Protocol):
     """Somebody who wants to see a compilation: for reports and debug directories."""
 
     def saw_pass(self, name: str, program: Program, seconds: float) -> None: ...
-    def saw_bundle(self, bundle: Bundle, seconds: float) -> None: ...
+    def saw_bundle(self, emitted: Emitted, seconds: float) -> None: ...
     def saw_program(self, unfused: card_program.Program, program: card_program.Program, seconds: float) -> None: ...
     def saw_refusal(self, problems: Sequence[str]) -> None: ...
 
@@ -52,22 +51,15 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     """All the way, with fusion unless the user has switched it off."""
     lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
-    if os.environ.get("OLD"):
-        bundle = emit.emit(lowered)
-        emitted = perf_counter()
-        unfused = backend.compile_bundle(bundle)
-    else:
-        made = emit.emit_documented(lowered)
-        emitted = perf_counter()
-        scalars = [scalar.name for scalar in lowered.scalars]
-        unfused = compile_emitted(made.name, made.executions, made.arguments, scalars)
-        if watcher is not None: bundle = emit.emit(lowered)
+    emitted = emit_documented(lowered)
+    made = perf_counter()
+    unfused = backend.compile_emitted(emitted)
     fused = backend.FuseSteps().fused(unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
     if fused.problems:
         _refused[ir.name] += 1
     if watcher is not None:
-        watcher.saw_bundle(bundle, emitted - start)
-        watcher.saw_program(unfused, fused.program, perf_counter() - emitted)
+        watcher.saw_bundle(emitted, made - start)
+        watcher.saw_program(unfused, fused.program, perf_counter() - made)
         if fused.problems:
             watcher.saw_refusal(fused.problems)
     return Compiled(lowered, unfused, fused.program)

@@ -19,7 +19,8 @@ def lower_restickify(instance: Instance, workspace: Workspace) -> list[Step]:
 def _boxes(instance: Instance) -> Iterator[Instance]:
     """The part of each dim that is there: along the target's sticks at once, else its whole sticks, and what is left of the last one."""
     target = instance.accesses[instance.op.outputs[0]].tensor
-    lane = target.stick if len(target.sticks) == 1 else None
+    known = instance.op.axis[target.stick].valid is not None  # else lanes behind the last row are zeros
+    lane = target.stick if len(target.sticks) == 1 and known else None
     ranges = [
         [(0, size_of(axis, instance.accesses))] if axis.label == lane else list(ranges_of(axis, instance.accesses))
         for axis in instance.axes

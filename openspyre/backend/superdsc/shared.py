@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.execution import Execution, Shared
+from openspyre.artifact.emitted import Emitted, Execution, Shared
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.known_numbers import with_known_numbers
@@ -42,16 +42,15 @@ class _Symbols:
     scalars: dict[int, int]
 
 
-def compile_emitted(
-    name: str, executions: Sequence[Execution], arguments: Sequence[Argument], scalars: Sequence[str]
-) -> Program:
-    """The program of a launch: symbols are the tensors among its arguments, `scalars` its numbers; the pool comes behind them."""
+def compile_emitted(emitted: Emitted) -> Program:
+    """The program of a launch: symbols are the tensors among its arguments, scalars its numbers; the pool comes behind them."""
+    arguments = emitted.arguments
     tensors = [number for number, argument in enumerate(arguments) if argument.role != "pool" and _is_tensor(argument)]
     pool = sum(argument.bytes for argument in arguments if argument.role == "pool")
     places = {number: (symbol, 0) for symbol, number in enumerate(tensors)}
     places |= {number: (len(tensors), 0) for number, argument in enumerate(arguments) if argument.role == "pool"}
     numbers = {
-        number: list(scalars).index(argument.name)
+        number: emitted.scalars.index(argument.name)
         for number, argument in enumerate(arguments)
         if argument.role == "number"
     }
@@ -59,15 +58,15 @@ def compile_emitted(
     sizes = Arguments([a.bytes for a in arguments], frozenset(n for n, a in enumerate(arguments) if a.role == "pool"))
     steps: list[Step] = []
     workspace = 0
-    for execution in executions:
+    for execution in emitted.executions:
         template = _template(execution, sizes)
         workspace = max(workspace, template.workspace)
         bases = (*execution.bases, None)
         steps += [_bound(step, execution.name, bases, symbols, (len(tensors), pool)) for step in template.steps]
     return Program(
-        name=name,
+        name=emitted.name,
         symbols=tuple(arguments[number].name for number in tensors),
-        scalars=tuple(scalars),
+        scalars=emitted.scalars,
         steps=tuple(steps),
         pool_bytes=pool + workspace,
         uses=tuple(_USES[arguments[number].role] for number in tensors),

@@ -4,63 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
-from openspyre.artifact.documented import DocumentedBundle
-from openspyre.artifact.execution import Execution, Number
+from openspyre.artifact.bundle_function import Address
+from openspyre.artifact.emitted import Emitted, Execution, Number
 from openspyre.artifact.launch_spec import Argument
-from openspyre.artifact.superdsc import Component, Provenance, SourcePlace, SuperDsc, Tensor
+from openspyre.artifact.superdsc import Provenance, SourcePlace
 from openspyre.compiler import ir
 from openspyre.compiler.emit.shared import Base, Given, template_of
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 
-POOL = "pool_base_addr"
 _PLACE = re.compile(r'(?:File "(?P<file>.+?)", line (?P<line>\d+)|(?P<path>.+?):(?P<number>\d+))')
 _DTYPES = {DataFormats.SEN169_FP16: "float16", DataFormats.IEEE_FP32: "float32"}
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """What a program is to whoever runs it: executions in order, and the arguments of the launch, a pool first."""
-
-    name: str
-    executions: tuple[Execution, ...]
-    arguments: tuple[Argument, ...]
-    extensions: tuple[tuple[str, str], ...]  # of each op that is none of the hardware's, its row and the reason
-
-    @property
-    def bundle(self) -> DocumentedBundle:
-        """As files have it: every execution has its own, and symbols go on from file to file."""
-        names = [
-            POOL if argument.role == "pool" else f"arg_{number}_base_addr"
-            for number, argument in enumerate(self.arguments, -1 if self.arguments[:1] and self.arguments[0].role == "pool" else 0)
-        ]
-        ops: dict[str, SuperDsc] = {}
-        body = []
-        taken = 0
-        for number, execution in enumerate(self.executions):
-            file = f"sdsc_{number}.json"
-            op, offsets = execution.shared.op, execution.shared.offsets
-            ops[file] = replace(
-                op,
-                name=execution.name,
-                tensors=tuple(_renumbered(tensor, taken) for tensor in op.tensors),
-                provenance=execution.provenance,
-            )
-            symbols = [(-1 - taken - i, execution.bases[base] + byte) for i, (base, byte) in enumerate(offsets)]
-            body.append(Execute(file, tuple(symbols), number))
-            taken += len(offsets)
-        return DocumentedBundle(self.name, Function(tuple(map(Parameter, names)), tuple(body)), ops)
-
-
-def _renumbered(tensor: Tensor, by: int) -> Tensor:
-    if tensor.component is not Component.MEMORY or not by:
-        return tensor
-    return replace(tensor, starts=tuple(start - by for start in tensor.starts))
 
 
 def emit_documented(program: ir.Program) -> Emitted:
@@ -103,7 +60,8 @@ class _Emitter:
             bases = tuple([self._address(base, op) for base in template.bases])
             name = f"{len(executions)}_{template.shared.op.op}"
             executions.append(Execution(name, template.shared, bases, _provenance(op.name, op.row, op.origin)))
-        return Emitted(self.program.name, tuple(executions), tuple(self.arguments), tuple(extensions))
+        scalars = tuple(scalar.name for scalar in self.program.scalars)
+        return Emitted(self.program.name, tuple(executions), tuple(self.arguments), scalars, tuple(extensions))
 
     def _address(self, base: Base, op: ir.Op) -> Address:
         match base:

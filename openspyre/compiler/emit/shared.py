@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.execution import Number, Shared
+from openspyre.artifact.emitted import Number, Shared
 from openspyre.compiler import ir
 from openspyre.compiler.emit.extension import extension_op
 from openspyre.compiler.emit.lowering import Lowering

@@ -1,0 +1,78 @@
+"""A bundle in memory: ops at work, each a SuperDSC that equal ops share and what its symbols mean this time, and the arguments.
+
+A file has its own SuperDSC for every execution; what differs between them are names, provenance and symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
+from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.launch_spec import Argument
+from openspyre.artifact.superdsc import Component, Provenance, SuperDsc, Tensor
+from openspyre.spec.formats import DataFormats
+
+POOL = "pool_base_addr"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A base that is a number known now, in the format an op takes it in."""
+
+    value: float
+    format: DataFormats
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Shared:
+    """A SuperDSC whose symbol -1 - i is `offsets[i]`: a base, and bytes behind it. `known`: bases that are numbers."""
+
+    op: SuperDsc
+    offsets: tuple[tuple[int, int], ...]
+    known: tuple[Number | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An op with its bases: an argument of the launch, and a byte of it, each."""
+
+    name: str
+    shared: Shared
+    bases: tuple[Address, ...]
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What a program is to whoever runs it: executions in order, the arguments of the launch, a pool first, and its numbers by name."""
+
+    name: str
+    executions: tuple[Execution, ...]
+    arguments: tuple[Argument, ...]
+    scalars: tuple[str, ...] = ()
+    extensions: tuple[tuple[str, str], ...] = ()  # of each op that is none of the hardware's, its row and the reason
+
+    @property
+    def bundle(self) -> DocumentedBundle:
+        """As files have it: every execution has its own, and symbols go on from file to file."""
+        outside = (n for n, argument in enumerate(a for a in self.arguments if a.role != "pool"))
+        names = [POOL if a.role == "pool" else f"arg_{next(outside)}_base_addr" for a in self.arguments]
+        ops: dict[str, SuperDsc] = {}
+        body = []
+        taken = 0
+        for number, execution in enumerate(self.executions):
+            file = f"sdsc_{number}.json"
+            op, offsets = execution.shared.op, execution.shared.offsets
+            tensors = tuple(_renumbered(tensor, taken) for tensor in op.tensors)
+            ops[file] = replace(op, name=execution.name, tensors=tensors, provenance=execution.provenance)
+            symbols = [(-1 - taken - i, execution.bases[base] + byte) for i, (base, byte) in enumerate(offsets)]
+            body.append(Execute(file, tuple(symbols), number))
+            taken += len(offsets)
+        return DocumentedBundle(self.name, Function(tuple(map(Parameter, names)), tuple(body)), ops)
+
+
+def _renumbered(tensor: Tensor, by: int) -> Tensor:
+    if tensor.component is not Component.MEMORY or not by:
+        return tensor
+    return replace(tensor, starts=tuple(start - by for start in tensor.starts))
