@@ -54,7 +54,8 @@ void widen_blocks(Span<Number>& span, const Step& step, const Operand& operand, 
   const bool one = step.lane.block_loop < 0;
   const int64_t begin = one ? 0 : box.begin[loop], blocks = one ? 1 : box.extent[loop];
   const Number stride = one ? 0 : operand.stride[loop], tile = operand.tile_stride;
-  const int64_t lanes = std::clamp<int64_t>(step.lane.extent - (begin + blocks - 1) * step.lane.lanes, 1, step.lane.lanes);
+  const int64_t lanes =
+      std::clamp<int64_t>(step.lane.extent - (begin + blocks - 1) * step.lane.lanes, 1, step.lane.lanes);
   Span<Number> last = span;
   last.shift((blocks - 1) * stride);
   last.widen(lanes, tile);

@@ -116,7 +116,8 @@ int neighbouring_blocks(const Port& port, const int64_t* offsets, int blocks) {
   return length;
 }
 
-void load_strided(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target, int valid) {
+void load_strided(const Port& port, const std::byte* base, const int64_t* offsets, int blocks, Lane* target,
+                  int valid) {
   const int lanes = std::min(valid, port.lanes);
   alignas(64) std::array<std::byte, kChunkLanes * 8> codes;
   const int64_t block_bytes = int64_t{port.lanes} * port.itemsize;

@@ -25,7 +25,8 @@ class FollowedCode {
   // Taint of result `r` from the operands' alone.
   void join(size_t r, std::span<const LaneTaint> inputs, LaneTaint& result) const;
 
-  // Computes the block whose operands begin at `offsets` from `bases`, `valid` lanes of it; afterwards taint_of is exact for selections.
+  // Computes the block whose operands begin at `offsets` from `bases`, `valid` lanes of it; afterwards taint_of is
+  // exact for selections.
   void replay(std::span<const std::byte* const> bases, const int64_t* offsets, std::span<const uint32_t> scalars,
               std::span<const LaneTaint> inputs, int valid);
   const LaneTaint& taint_of(size_t r) const { return taints_[code_.results[r]]; }

@@ -81,8 +81,8 @@ SPOILT = {
     "maps, reductions and rows read such operands": replace(
         MAP, kind=StepKind.GATHER, inputs=(ACROSS, COUNT.inputs[1])
     ),
-    "blocks of 64 must be whole, a part of one is a map of its own": replace(
-        MAP, lane=LaneBlock(64, 500, 0), inputs=(ACROSS,)
+    "blocks of 64 must be whole; only a map has a shorter last one": replace(
+        MAP, lane=LaneBlock(64, 500, 0, store_padding=True), inputs=(ACROSS,)
     ),
     "output 0 is not in memory; outputs are Vector or Splat": replace(
         MAP, outputs=(replace(MAP.outputs[0], kind=OperandKind.STRIDED),)

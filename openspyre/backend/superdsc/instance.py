@@ -97,9 +97,7 @@ def instances(op: SuperDsc, locate: Locate, arguments: Arguments) -> list[Instan
     """One instance where the cores' addresses follow from the first one's, else one for every core."""
     groups = _groups(op)
     absent = [absent_rows(op, tensor, locate, arguments) for tensor in op.tensors]
-    strides = [
-        _strides(op, tensor, locate, arguments, rows) for tensor, rows in zip(op.tensors, absent, strict=True)
-    ]
+    strides = [_strides(op, tensor, locate, arguments, rows) for tensor, rows in zip(op.tensors, absent, strict=True)]
     found = []
     for group in groups:
         bases = [

@@ -71,9 +71,7 @@ class Masked:
         op = nest.instance.op
         # Along the lanes, what is known to be padding is not walked.
         self.masks = tuple(
-            mask
-            for mask in op.masks
-            if mask.label != nest.lane or mask.valid < op.axis[mask.label].elements
+            mask for mask in op.masks if mask.label != nest.lane or mask.valid < op.axis[mask.label].elements
         )
         self.counters = tuple(nest.counter(mask.label) for mask in self.masks)
         found = op.constant(MASK_VALUE)

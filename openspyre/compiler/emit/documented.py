@@ -49,7 +49,7 @@ class _Emitter:
         self.places |= {b.name: Address(0, _place(b)) for b in program.buffers if b.role is ir.Role.TEMP}
 
     def emitted(self) -> Emitted:
-        executions = []
+        executions: list[Execution] = []
         extensions = []
         for op in self.program.ops:
             if _is_empty(op):
