@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openspyre.artifact.superdsc import Indirection
@@ -86,8 +87,7 @@ class _Rows:
             or self._rows(order, walk, sizes, buffer) != self.op.dims[-1].size
         ):
             raise NoSuchOp("no field says how many rows its table has, and the argument's length does not tell")
-        placed = Walk(walk.lane, order, walk.strides, walk.gaps, walk.skipped, walk.offset)
-        return Operand(form, base, placed, Indirection.VALUE, self.chosen)
+        return Operand(form, base, replace(walk, order=order), Indirection.VALUE, self.chosen)
 
     def _rows(self, order: tuple[int, ...], walk: Walk, sizes: list[int], buffer: ir.Buffer) -> int:
         """Rows of the table as a reader finds them: what is left of the argument, divided by what is not chosen."""

@@ -14,6 +14,7 @@ from openspyre.compiler.emit.indexed import indexed_operation
 from openspyre.compiler.emit.nest import Nest, mask_value
 from openspyre.compiler.emit.norms import moments, norm, norm_scale
 from openspyre.compiler.emit.operation import Operand, Operation
+from openspyre.compiler.emit.walk import Walk
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.formats import DataFormats, require_supported
@@ -106,22 +107,28 @@ class Lowering:
         """`unit`: one side has a value a stick. A dim of size 1 runs along its sticks, of which the other side has one row."""
         nest = Nest(self, op, [source], target, rows=True, unit=unit)
         operands = [nest.operand(access) for access in (source, target)]
+        along = {operand.walk.lane for operand in operands if operand.walk is not None}
         for access, operand in zip((source, target), operands, strict=True):
             assert operand.walk is not None
-            whole = [
-                d
-                for d, gap in operand.walk.gaps
-                if d != operand.walk.lane and gap < _AMBIGUOUS and not nest.is_padded(d)
-            ]
             if operand.walk.skipped > 1:
                 raise NoSuchOp(
                     "it leaves out sticks within a step, which a restickify would take for rows that are not there"
                 )
-            if whole and self.buffers[access.buffer].role is ir.Role.TEMP:
-                raise NoSuchOp("in the pool, the documents cannot tell rows it leaves out from rows that are not there")
+            unsure = along - {operand.walk.lane, *(d for d in along if d is not None and nest.is_padded(d))}
+            if any(
+                d in unsure and gap < _AMBIGUOUS for d, gap in operand.walk.gaps
+            ) and not self._is_all_of_an_argument(access, operand.walk):
+                raise NoSuchOp("the documents cannot tell rows that it leaves out from rows that are not there")
         if any(extent.split > 1 for d, extent in enumerate(nest.extents) if nest.is_padded(d)):
             raise NoSuchOp("a padded dim of a restickify is divided")
         return Operation("ReStickifyOpHBM", nest.extents, nest.lane, (operands[0],), (operands[1],))
+
+    def _is_all_of_an_argument(self, access: ir.Access, walk: Walk) -> bool:
+        """Whether an argument is as long as a walk with its gaps: then no other meaning of them fits."""
+        buffer = self.buffers[access.buffer]
+        assert buffer.layout is not None
+        whole = walk.offset == 0 and walk.span == prod(buffer.layout.device_size)
+        return whole and buffer.role is not ir.Role.TEMP
 
     def _reduction(self, op: ir.Op) -> Operation:
         row = TABLE[op.row]
