@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from openspyre.program.lines import InvalidProgram
 from openspyre.program.model import (
-    Combine,
     Contraction,
     LaneBlock,
     Loop,
@@ -26,6 +25,7 @@ from openspyre.program.text import parse_program, print_program
 from openspyre.spec.formats import TENSOR_DTYPES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
+from openspyre.spec.ops.row import Fold
 
 EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0, "whole_sticks": false, "uses": []}'
 NAMES = st.text(max_size=6)
@@ -58,7 +58,7 @@ OPERANDS = st.builds(
 )
 LAYOUTS = st.lists(st.integers(1, 300), max_size=4).map(lambda size: SpyreTensorLayout(size, "float16"))
 VIEWS = st.builds(View, st.integers(0, 9), DTYPES, LAYOUTS, DTYPES, TUPLES, TUPLES, NUMBERS, TUPLES, TUPLES)
-COMBINES = st.none() | st.sampled_from(list(Combine))
+COMBINES = st.none() | st.sampled_from(list(Fold))
 STEPS = st.builds(
     Step,
     name=NAMES,

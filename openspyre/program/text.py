@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from openspyre.program.lines import InvalidProgram, Line, Lines
 from openspyre.program.model import (
-    Combine,
     Contraction,
     LaneBlock,
     Loop,
@@ -21,13 +20,14 @@ from openspyre.program.model import (
     Use,
     View,
 )
+from openspyre.program.registers import SIGNATURES
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
+from openspyre.spec.ops.expression import Code, Instruction, Lane
+from openspyre.spec.ops.row import Fold
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode
-_OPCODES = (*PRIMITIVES, "select", "copy")
 
 
 def print_program(program: Program) -> str:
@@ -153,7 +153,7 @@ def parse_program(text: str) -> Program:
 
 def _parse_step(lines: Lines) -> Step:
     head = lines.take("step")
-    combine = head.optional_choice("combine", Combine)
+    combine = head.optional_choice("combine", Fold)
     return Step(
         name=head.text("name"),
         kind=head.choice("kind", StepKind),
@@ -217,7 +217,7 @@ def _parse_code_head(line: Line) -> tuple[tuple[Lane, ...], tuple[int, ...], tup
 
 def _parse_instruction(line: Line) -> Instruction:
     opcode = line.text("opcode")
-    if opcode not in _OPCODES:
+    if opcode not in SIGNATURES:
         raise line.wrong("opcode", opcode, "a primitive of the vector unit")
     return Instruction(opcode, line.integer("target"), line.integers("sources"))
 
@@ -225,7 +225,7 @@ def _parse_instruction(line: Line) -> Instruction:
 def _parse_stages(lines: Lines) -> Iterator[RowStage]:
     for head in lines.all("stage"):
         rows, target = head.integers("rows"), head.integer("target")
-        combine = head.optional_choice("combine", Combine)
+        combine = head.optional_choice("combine", Fold)
         code = _parse_code(lines, "code")
         if code is None:
             raise head.wrong("code", None, "the code of the stage")

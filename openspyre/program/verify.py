@@ -10,12 +10,22 @@ from collections.abc import Iterator
 from math import prod
 
 from openspyre.program.kinds import KINDS, element_text
-from openspyre.program.model import MAX_LOOPS, MAX_OPERANDS, Operand, OperandKind, Program, Space, Step, StepKind, Use
+from openspyre.program.model import (
+    LANE_UNIT,
+    MAX_LANES,
+    MAX_LOOPS,
+    MAX_OPERANDS,
+    Operand,
+    OperandKind,
+    Program,
+    Space,
+    Step,
+    StepKind,
+    Use,
+)
 from openspyre.program.registers import has_codec
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.machine import SPYRE
-
-_LANE_UNIT, _MAX_LANES, _MAX_EXTENT = 32, 1024, 1 << 40
 
 
 def problems(program: Program) -> list[str]:
@@ -68,7 +78,7 @@ def _loops(step: Step) -> Iterator[str]:
     cores = 1
     for place, loop in enumerate(step.loops):
         where = f"loop {place} (extent {loop.extent}, split {loop.split})"
-        if not 1 <= loop.extent < _MAX_EXTENT:
+        if not 1 <= loop.extent <= SPYRE.max_loop_passes:
             yield f"{where}: the extent is out of range"
         if not 1 <= loop.split <= SPYRE.cores:
             yield f"{where}: a split is 1 to {SPYRE.cores}"
@@ -90,8 +100,8 @@ def _lanes(step: Step) -> Iterator[str]:
     if lane is None:
         yield "it says nothing of its lanes"
         return
-    if lane.lanes % _LANE_UNIT or not _LANE_UNIT <= lane.lanes <= _MAX_LANES:
-        yield f"{lane.lanes} lanes, a block has a multiple of {_LANE_UNIT} up to {_MAX_LANES}"
+    if lane.lanes % LANE_UNIT or not LANE_UNIT <= lane.lanes <= MAX_LANES:
+        yield f"{lane.lanes} lanes, a block has a multiple of {LANE_UNIT} up to {MAX_LANES}"
     if not -1 <= lane.block_loop < len(step.loops):
         yield f"block_loop {lane.block_loop} is not a loop"
         return
