@@ -87,6 +87,7 @@ Operand operand_of(const py::handle& model) {
   operand.offset = field<int64_t>(model, "offset");
   operand.stride = field<std::vector<int64_t>>(model, "strides");
   operand.tile_stride = field<int64_t>(model, "tile_stride");
+  operand.advance = field<std::vector<int64_t>>(model, "advance");
   operand.element = {dtype_named(field<std::string>(model, "dtype")),
                      format_named(field<std::string>(model, "data_format"))};
   return operand;
@@ -160,6 +161,21 @@ Step step_of(const py::handle& model) {
   return step;
 }
 
+void read_nodes(const py::handle& body, Program& program, size_t depth) {
+  for (const py::handle node : body) {
+    if (!py::hasattr(node, "body")) {
+      program.steps.push_back(step_of(node));
+      continue;
+    }
+    if (depth == kMaxDepth)
+      fail(Fault::InvalidArgument, "more than " + std::to_string(kMaxDepth) + " repeats in each other");
+    const size_t number = program.repeats.size();
+    program.repeats.push_back({program.steps.size(), 0, field<int64_t>(node, "count")});
+    read_nodes(node.attr("body"), program, depth + 1);
+    program.repeats[number].end = program.steps.size();
+  }
+}
+
 uint64_t load(const py::object& model) {
   Program program;
   program.name = field<std::string>(model, "name");
@@ -171,7 +187,7 @@ uint64_t load(const py::object& model) {
   program.whole_sticks = field<bool>(model, "whole_sticks");
   program.symbol_names = field<std::vector<std::string>>(model, "symbols");
   program.scalars = static_cast<int32_t>(py::len(model.attr("scalars")));
-  for (const py::handle step : model.attr("steps")) program.steps.push_back(step_of(step));
+  read_nodes(model.attr("body"), program, 0);
   return publish(prepare(std::move(program)));
 }
 

@@ -1,7 +1,7 @@
-// Waist 2: what a card executes. A program is a list of steps; a step is an affine loop nest over device memory, cut
-// into slices for the cores. Everything is decided here except addresses and scalars, which a launch supplies. Twin of
-// openspyre/program/model.py, from which programs are built and the enumerations generated; what their members mean is
-// said there.
+// Waist 2: what a card executes. A program is a list of steps, with counted loops around some; a step is an affine loop
+// nest over device memory, cut into slices for the cores. Everything is decided here except addresses and scalars,
+// which a launch supplies. Twin of openspyre/program/model.py, from which programs are built and the enumerations
+// generated; what their members mean is said there.
 #pragma once
 
 #include <array>
@@ -49,7 +49,8 @@ struct Operand {
   std::vector<int64_t> stride;  // one per loop
   int64_t tile_stride = 0;
   DeviceElement element{DType::Float16, DataFormat::SEN169_FP16};
-  int32_t owner = -1;  // of the scratchpad; -1: the core that runs the step
+  int32_t owner = -1;                 // of the scratchpad; -1: the core that runs the step
+  std::vector<int64_t> advance = {};  // elements per iteration of each repeat around the step, outermost first
 };
 
 // Lanes: the innermost dimension, walked in blocks of `lanes` elements. If block_loop >= 0, that loop counts the blocks
@@ -148,6 +149,12 @@ struct Step {
   std::vector<int32_t> cores = {};  // the core of each slice, first loop fastest; empty: slice i is core i's
 };
 
+// A counted loop around steps [first, end): they run `count` times, each time with their operands moved by `advance`.
+struct Repeat {
+  size_t first = 0, end = 0;
+  int64_t count = 1;
+};
+
 struct Program {
   std::string name;
   int32_t symbols = 0;  // addresses a launch supplies
@@ -157,7 +164,8 @@ struct Program {
   // Steps walk whole sticks and do not know which lanes are elements: a lane nobody wrote, in a stick somebody wrote
   // to, is computed with and stays what it is. Without it, such a lane in a result is a finding.
   bool whole_sticks = false;
-  int cores() const;  // most that any step uses
+  std::vector<Repeat> repeats = {};  // in the order in which they begin, outer ones first; apart or in each other
+  int cores() const;                 // most that any step uses
 };
 
 // What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of
@@ -167,6 +175,7 @@ struct LaunchArguments {
   std::span<const int64_t> offsets;
   std::span<const int64_t> host_offsets;
   std::span<const uint32_t> scalars;
+  std::span<const int64_t> iterations = {};  // of the repeats around the step that runs, outermost first: the card's
 };
 
 // Checks what can be checked without addresses and prepares the program for execution (dims merged, kernels chosen).

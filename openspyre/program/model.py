@@ -1,4 +1,5 @@
-"""A card's program as frozen data: steps that are affine loop nests over device memory, cut into slices for the cores.
+"""A card's program as frozen data: a tree of counted loops and steps, which are affine loop nests over device memory, cut into
+slices for the cores.
 
 Twin of `csrc/card/program.h`, whose comments define what each field does. Enumerations and limits stand here alone: C++ has them
 from `csrc/generate.py`.
@@ -6,6 +7,7 @@ from `csrc/generate.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,6 +16,7 @@ from openspyre.spec.ops.expression import Code
 from openspyre.spec.ops.row import Fold
 
 MAX_LOOPS, MAX_OPERANDS = 10, 8
+MAX_DEPTH = 16  # repeats in each other
 LANE_UNIT, MAX_LANES = 32, 1024  # a block has a multiple of so many lanes, and at most so many
 ROW_SCALAR = 128  # names of row scalars begin here
 MAX_ROWS, MAX_ROW_SCALARS, MAX_STAGE_CONSTANTS = 24, 16, 64
@@ -95,6 +98,7 @@ class Operand:
     data_format: str = "SEN169_FP16"
     space: Space = Space.MEMORY
     owner: int = -1  # of the scratchpad; -1: the core that runs the step
+    advance: tuple[int, ...] = ()  # elements per iteration of each repeat around the step, outermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +168,41 @@ def strided_lanes(step: Step) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A counted loop: its body runs `count` times, each time with the operands in memory moved by their `advance`."""
+
+    count: int
+    body: tuple[Node, ...]
+
+
+Node = Step | Repeat
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     name: str
     symbols: tuple[str, ...]  # buffer names, in the order of a launch's addresses
     scalars: tuple[str, ...]
-    steps: tuple[Step, ...]
+    body: tuple[Node, ...]
     pool_bytes: int = 0  # temporaries, given by the launch as the last symbol if not 0
     whole_sticks: bool = False  # steps do not know which lanes are elements: lanes nobody wrote may be computed with
     uses: tuple[Use, ...] = ()  # of each symbol; empty: nobody has said, all may be shared. The pool is scratch.
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step once, in the order of the text, those in repeats too."""
+        return tuple(_listed(self.body))
 
     def use(self, symbol: int) -> Use:
         if symbol == len(self.symbols):
             return Use.SCRATCH
         return self.uses[symbol] if self.uses else Use.SHARED
+
+
+def _listed(body: tuple[Node, ...]) -> Iterator[Step]:
+    for node in body:
+        match node:
+            case Step():
+                yield node
+            case Repeat(_, inner):
+                yield from _listed(inner)
