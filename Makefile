@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
+CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
 CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card quick golden check fix bench asan asan-card fuzz opinfo build clean
+.PHONY: help demo test test-python test-card quick generate golden check fix bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,10 @@ test-python: build
 quick: build  ## what a change breaks first, within a minute: lint, architecture, and all that needs no torch
 	$(BIN)/ruff check .
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal openspyre tests/test_architecture.py
+
+generate: build  ## write what is made from Python's tables: C++ headers, tables of the documents
+	$(BIN)/python csrc/generate.py
+	$(BIN)/python docs/generate.py
 
 golden: build  ## accept what the passes make of openspyre/compiler/golden now, and show what changed
 	OPENSPYRE_GOLDEN=accept $(BIN)/python -m pytest -q openspyre/compiler/test_golden.py
