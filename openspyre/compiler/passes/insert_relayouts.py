@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler.emit.walk import fills_sticks
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
-from openspyre.compiler.legality import fits, lanes_of, misfit_places, runs_along
+from openspyre.compiler.legality import elements, fits, lanes_of, misfit_places, runs_along
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
+from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Indexing, Kind, OpClass
 
+_SPREAD_OUT = 4 << 20  # bytes that rows may take which fill few of their sticks' lanes
+_ENOUGH_LANES = 16
 _WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION)
 
 
@@ -43,10 +46,11 @@ class _Work:
             by_vector = row.kind is Kind.MOVEMENT and legal
             self._emit(replace(op, row="cast") if by_vector else op)
             return
-        if legal and not any(self._shares_a_stick(op, output) for output in op.outputs):
+        by_rows = self._lanes_of_rows(op) if row.indexing is Indexing.READ else None
+        if legal and by_rows is None and not any(self._shares_a_stick(op, output) for output in op.outputs):
             self._emit(op)
             return
-        lanes = iter(self._lanes(op))
+        lanes = iter(by_rows or self._lanes(op))
         inputs: list[Operand] = [
             self._legal_input(op, operand, next(lanes)) if isinstance(operand, Access) else operand
             for operand in op.inputs
@@ -79,6 +83,19 @@ class _Work:
         if not others or 2 * len(moved) < len(read):
             return lanes
         return [max(others, key=lambda d: op.dims[d].size)] * len(lanes)
+
+    def _lanes_of_rows(self, op: Op) -> list[int | None] | None:
+        """A gather of elements by a constant takes whole rows instead, as the hardware does, if a dim can lie along them."""
+        if len(op.accesses) != 3 or self.buffers[op.accesses[1].buffer].values is None:
+            return None
+        table, index, _ = op.accesses
+        rows = [d for d, dim in enumerate(op.dims[:-1]) if dim.size > 1 and table.strides[d] and not index.strides[d]]
+        if not rows or lanes_of(op, self.buffers)[0] in rows:
+            return None
+        lane = max(rows, key=lambda d: op.dims[d].size)
+        sticks = [elements(op, access) // op.dims[lane].size for access in (table, op.outputs[0])]
+        small = max(sticks[0] * op.dims[-1].size, sticks[1]) * STICK_BYTES <= _SPREAD_OUT
+        return [lane] * len(op.accesses) if small or op.dims[lane].size >= _ENOUGH_LANES else None
 
     def _shares_a_stick(self, op: Op, output: Access) -> bool:
         """Whether an op of the hardware, which writes whole sticks, would write over elements that are not its own."""
