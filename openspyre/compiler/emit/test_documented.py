@@ -277,6 +277,21 @@ def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int, in
         assert table.order[-1] == table.indexed
 
 
+def test_the_place_of_the_largest_is_the_first_of_one_rank() -> None:
+    """Along the sticks there is no such op: x [64, 300] is turned first."""
+    x, y = buffer("x", (64, 300)), buffer("y", (64,), ir.Role.OUTPUT, "int64")
+    emitted = one("argmax", (64, 300), (whole(x),), ir.Access("y", 0, (1, 0), "int64"), x, y, reduced=(1,))
+    assert not emitted.extensions
+    turned, search = ops(emitted)[:2]
+    assert (turned.op, search.op) == ("ReStickifyOpHBM", "topkindex")
+    sizes = {axis.label: axis.size for axis in search.axes}
+    source, places = (search.tensors[number] for number in (search.inputs[0], search.outputs[0]))
+    assert sorted(sizes.values()) == [1, 64, 300]
+    assert source.sticks[0].label == places.sticks[0].label
+    assert sizes[source.sticks[0].label] == 64
+    assert places.format is DataFormats.IEEE_INT32
+
+
 def test_symbols_go_on_from_file_to_file() -> None:
     x, y, z = buffer("x", (4, 64)), buffer("y", (4, 64), ir.Role.OUTPUT), buffer("z", (4, 64), ir.Role.OUTPUT)
     dims = (ir.Dim("i", 4), ir.Dim("j", 64))

@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler.emit.walk import fills_sticks
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
-from openspyre.compiler.legality import elements, fits, lanes_of, misfit_places, runs_along
+from openspyre.compiler.legality import fills_lanes, fits, lanes_of, misfit_places, runs_along
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
-from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Indexing, Kind, OpClass
 
-_SPREAD_OUT = 4 << 20  # bytes that rows may take which fill few of their sticks' lanes
-_ENOUGH_LANES = 16
 _WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION)
 
 
@@ -92,10 +89,9 @@ class _Work:
         rows = [d for d, dim in enumerate(op.dims[:-1]) if dim.size > 1 and table.strides[d] and not index.strides[d]]
         if not rows or lanes_of(op, self.buffers)[0] in rows:
             return None
-        lane = max(rows, key=lambda d: op.dims[d].size)
-        sticks = [elements(op, access) // op.dims[lane].size for access in (table, op.outputs[0])]
-        small = max(sticks[0] * op.dims[-1].size, sticks[1]) * STICK_BYTES <= _SPREAD_OUT
-        return [lane] * len(op.accesses) if small or op.dims[lane].size >= _ENOUGH_LANES else None
+        if not all(fills_lanes(op, access, rows) for access in (table, op.outputs[0])):
+            return None
+        return [max(rows, key=lambda d: op.dims[d].size)] * len(op.accesses)
 
     def _shares_a_stick(self, op: Op, output: Access) -> bool:
         """Whether an op of the hardware, which writes whole sticks, would write over elements that are not its own."""
