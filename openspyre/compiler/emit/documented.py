@@ -77,7 +77,8 @@ class _Hardware:
     def reason(self, op: ir.Op, buffers: dict[str, ir.Buffer]) -> str | None:
         """Why it has none."""
         names = [access.buffer for access in op.accesses]
-        places = tuple((buffers[name].role is ir.Role.TEMP, name in self.staging) for name in names)
+        lies = [buffers[name] for name in names]
+        places = tuple((b.role is ir.Role.TEMP, b.name in self.staging, b.values) for b in lies)
         key = (structure_of(op, buffers), places)
         if key not in self._reasons:
             anywhere = Lowering(buffers, lambda name: Address(0), lambda number, form: Address(0), self.staging)

@@ -13,7 +13,7 @@ from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, form_of, forma
 from openspyre.compiler.emit.indexed import indexed_operation
 from openspyre.compiler.emit.nest import Nest, mask_value
 from openspyre.compiler.emit.norms import moments, norm, norm_scale
-from openspyre.compiler.emit.operation import Operand, Operation
+from openspyre.compiler.emit.operation import Extent, Operand, Operation
 from openspyre.compiler.emit.walk import Walk
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.encodings import encode_constant
@@ -134,10 +134,13 @@ class Lowering:
         row = TABLE[op.row]
         source, target = op.inputs[0], op.outputs[0]
         known = HARDWARE.get(row.artifact)
-        if known is None or known.shape is not Shape.REDUCTION or len(op.inputs) != 1 or len(op.outputs) != 1:
+        shapes = (Shape.REDUCTION, Shape.SEARCH)
+        if known is None or known.shape not in shapes or len(op.inputs) != 1 or len(op.outputs) != 1:
             raise NoSuchOp(f"the hardware has no op {row.artifact!r}")
         if not isinstance(source, ir.Access) or any(dim.size == 0 for dim in op.dims):
             raise NoSuchOp("it reduces no tensor")
+        if known.shape is Shape.SEARCH:
+            return self._search(op, source, target)
         form = self.format(source)
         if (
             form is not self.format(target)
@@ -173,6 +176,26 @@ class Lowering:
             masked=masked,
             accumulates=True,
         )
+
+    def _search(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
+        """The place of the largest along one dim outside the sticks: the first of one rank, which a dim of size 1 counts."""
+        if self.format(source) not in formats_of_op(HARDWARE["topkvalue"]) or "float" not in source.dtype:
+            raise NoSuchOp(f"topkindex of the hardware does not search {source.dtype}")
+        nest = Nest(self, op, [source], target)
+        searched = [place for place, d in enumerate(nest.kept) if op.dims[d].reduced]
+        if (
+            len(searched) != 1
+            or nest.lane is None
+            or nest.lane in searched
+            or not source.strides[nest.kept[searched[0]]]
+        ):
+            raise NoSuchOp("topkindex of the hardware searches one dim, which lies outside the sticks")
+        found = nest.operand(target)
+        assert found.walk is not None
+        rank = len(nest.extents)
+        walk = replace(found.walk, order=(*found.walk.order, rank), strides=(*found.walk.strides, 0))
+        dims = (*nest.extents, Extent(1, 1))
+        return Operation("topkindex", dims, nest.lane, (nest.operand(source),), (replace(found, walk=walk),))
 
     def _contraction(self, op: ir.Op) -> Operation:
         first, second, target = op.inputs[0], op.inputs[1], op.outputs[0]
