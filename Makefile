@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
+CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
 CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card quick golden check fix bench asan asan-card fuzz opinfo build clean
+.PHONY: help demo test test-python test-card quick generate golden check fix bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,10 @@ test-python: build
 quick: build  ## what a change breaks first, within a minute: lint, architecture, and all that needs no torch
 	$(BIN)/ruff check .
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal openspyre tests/test_architecture.py
+
+generate: build  ## write what is made from Python's tables: C++ headers, tables of the documents
+	$(BIN)/python csrc/generate.py
+	$(BIN)/python docs/generate.py
 
 golden: build  ## accept what the passes make of openspyre/compiler/golden now, and show what changed
 	OPENSPYRE_GOLDEN=accept $(BIN)/python -m pytest -q openspyre/compiler/test_golden.py
@@ -97,6 +101,7 @@ fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: n
 	$(ON_ASAN_CARD) --kind programs --count 10000
 	$(ON_ASAN_CARD) --kind documented --count 10000
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_DOCUMENTED=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/foreign/test_random_bundles.py
+	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_MOVES=3000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_documented_moves.py
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
 opinfo: build  ## every sample of OpInfo and module_db of torch on the card, eager and compiled (hours)

@@ -15,6 +15,7 @@ from openspyre.artifact.model import Buffer, Role
 from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.card import _card, cards, programs
 from openspyre.program.model import Program, Step, StepKind
+from openspyre.program.tree import steps_of
 from openspyre.spec.errors import IndexOutOfRange, SanitizerFinding, SpyreError, ValueOutOfRange
 from openspyre.spec.formats import formats_of
 
@@ -108,7 +109,8 @@ def _placed(card: Any, buffer: Buffer) -> Any:
 
 
 def _is_small(program: Program, sizes: list[int]) -> bool:
-    return sum(sizes) + program.pool_bytes <= MOST_BYTES and sum(_lanes(step) for step in program.steps) <= MOST_LANES
+    lanes = sum(_lanes(step) * prod(counts) for step, counts in steps_of(program.body))
+    return sum(sizes) + program.pool_bytes <= MOST_BYTES and lanes <= MOST_LANES
 
 
 def _lanes(step: Step) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from fuzz.model_mutants import mutant
 from fuzz.samples import samples
 from openspyre.artifact.model import Bundle
 from openspyre.backend import FuseSteps, compile_bundle
-from openspyre.program.model import Program
+from openspyre.program.model import Operand, Program, Repeat, Step
+from openspyre.program.tree import mapped
 
 _CHANGES = (1, 1, 1, 2, 3)
 
@@ -38,8 +40,21 @@ def _programs() -> tuple[tuple[str, Program, dict[str, int]], ...]:
     return tuple(
         (each.name, program, {b.name: b.layout.device_bytes for b in each.arguments})
         for each in samples()
-        for program in (compile_bundle(each), FuseSteps().run(compile_bundle(each)))
+        for plain in (compile_bundle(each),)
+        for program in (plain, FuseSteps().run(plain), _twice(plain))
     )
+
+
+def _twice(plain: Program) -> Program:
+    """In a repeat, with advances that can be changed."""
+    return replace(plain, body=(Repeat(2, mapped(plain.body, _advancing)),))
+
+
+def _advancing(step: Step) -> Step:
+    def moved(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(replace(o, advance=(0,)) if o.kind.in_memory else o for o in operands)
+
+    return replace(step, inputs=moved(step.inputs), outputs=moved(step.outputs))
 
 
 def judge_bundle(seed: int, number: int) -> str:

@@ -8,10 +8,11 @@ import pytest
 
 from openspyre.backend import FuseSteps
 from openspyre.card import programs, to_card
-from openspyre.program.model import Combine, LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind, Use
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind, Use
 from openspyre.program.reach import bounds, itemsize, pieces
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, call, trace
+from openspyre.spec.ops.row import Fold
 
 ROWS, BLOCKS, SLOTS = 4, 2, 5
 SLOT = ROWS * BLOCKS * 128  # bytes of 16-bit rows; 32-bit ones take two slots
@@ -58,7 +59,7 @@ class Recipe:
             finish = trace(lambda total, index: total, (Lane.FLOAT, Lane.INT))
             lane = LaneBlock(64, lanes, 1, reduced=True)
             loops = (Loop(ROWS), Loop(BLOCKS, reduced=True))
-            combine = self.choose.choice((Combine.SUM, Combine.MAX))
+            combine = self.choose.choice((Fold.SUM, Fold.MAX))
             return Step(
                 name, StepKind.REDUCE, loops, lane, (self.rows(),), (self.per_row(target),), code, finish, combine
             )

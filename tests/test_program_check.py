@@ -95,7 +95,7 @@ def test_the_verifier_and_the_card_say_the_same(seed):
     choose, seen = random.Random(seed), {True: 0, False: 0}
     for program, step in steps():
         for _ in range(60):
-            mutant = replace(program, steps=(mutated(step, choose),))
+            mutant = replace(program, body=(mutated(step, choose),))
             found = problems(mutant)
             took = card_takes(mutant)
             seen[took] += 1
@@ -113,4 +113,4 @@ def test_a_constant_that_no_word_holds_is_refused_with_words(bits: int) -> None:
     code = replace(step.stages[at].code, constants=(bits, *step.stages[at].code.constants[1:]))
     stages = (*step.stages[:at], replace(step.stages[at], code=code), *step.stages[at + 1 :])
     with pytest.raises(SpyreError, match="'constants' cannot be"):
-        programs.load(replace(program, steps=(replace(step, stages=stages),)))
+        programs.load(replace(program, body=(replace(step, stages=stages),)))

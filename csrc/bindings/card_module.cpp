@@ -63,9 +63,7 @@ class Buffer {
 };
 
 DType dtype_named(const std::string& text) {
-  for (int i = 0; i < kDTypeCount; ++i) {
-    if (text == name(static_cast<DType>(i))) return static_cast<DType>(i);
-  }
+  if (const auto found = named<DType>(text)) return *found;
   fail(Fault::UnsupportedFormat, "no tensor on the card has dtype '" + text + "'");
 }
 
@@ -77,7 +75,7 @@ DataFormat format_of(int value) {
 }
 
 ElementArrangement arrangement_of(int value) {
-  if (value < 0 || value > static_cast<int>(ElementArrangement::EXX2)) {
+  if (value < 0 || value >= kElementArrangementCount) {
     fail(Fault::InvalidLayout, "no ElementArrangement has the value " + std::to_string(value));
   }
   return static_cast<ElementArrangement>(value);

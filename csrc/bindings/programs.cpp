@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "program.h"
 #include "program_table.h"
@@ -19,14 +21,10 @@ using namespace openspyre;
 namespace {
 
 template <typename Enum>
-Enum by_name(const py::handle& value, std::initializer_list<const char*> names) {
+Enum by_name(const py::handle& value) {
   const auto text = py::cast<std::string>(py::str(value));
-  int place = 0;
-  for (const char* name : names) {
-    if (text == name) return static_cast<Enum>(place);
-    ++place;
-  }
-  fail(Fault::InvalidArgument, "'" + text + "' is not one of this program model's words");
+  if (const std::optional<Enum> found = named<Enum>(text)) return *found;
+  fail(Fault::InvalidArgument, "'" + text.substr(0, 80) + "' is not one of this program model's words");
 }
 
 template <typename Value>
@@ -40,22 +38,18 @@ Value field(const py::handle& object, const char* name) {
 }
 
 DType dtype_named(const std::string& text) {
-  for (int i = 0; i < kDTypeCount; ++i) {
-    if (text == name(static_cast<DType>(i))) return static_cast<DType>(i);
-  }
+  if (const auto found = named<DType>(text)) return *found;
   fail(Fault::UnsupportedFormat, "no dtype '" + text + "' on the card");
 }
 
 DataFormat format_named(const std::string& text) {
-  for (int i = 0; i < kDataFormatCount; ++i) {
-    if (text == name(static_cast<DataFormat>(i))) return static_cast<DataFormat>(i);
-  }
+  if (const auto found = named<DataFormat>(text)) return *found;
   fail(Fault::UnsupportedFormat, "no data format '" + text + "'");
 }
 
-const std::map<std::string, Op>& opcodes() {
+const std::unordered_map<std::string_view, Op>& opcodes() {
   static const auto* table = [] {
-    auto* made = new std::map<std::string, Op>;
+    auto* made = new std::unordered_map<std::string_view, Op>;
     for (int i = 0; i < kOpCount; ++i) (*made)[name(static_cast<Op>(i))] = static_cast<Op>(i);
     return made;
   }();
@@ -79,24 +73,21 @@ VectorCode code_of(const py::handle& model) {
     code.instructions.push_back(instruction);
   }
   code.results = field<std::vector<uint8_t>>(model, "results");
-  for (const std::string& lane : field<std::vector<std::string>>(model, "result_lanes"))
-    code.types.push_back(lane == "float" ? RegisterType::Float : RegisterType::Int);
+  for (const py::handle lane : model.attr("result_lanes"))
+    code.types.push_back(kRegisterOfLane[static_cast<size_t>(by_name<LaneType>(lane))]);
   return code;
-}
-
-Combine combine_of(const py::handle& value) {
-  return by_name<Combine>(value, {"sum", "prod", "max", "min", "any", "all", "arg_max", "arg_min"});
 }
 
 Operand operand_of(const py::handle& model) {
   Operand operand;
-  operand.kind = by_name<OperandKind>(model.attr("kind"), {"vector", "splat", "iota", "scalar", "strided"});
-  operand.space = by_name<Space>(model.attr("space"), {"memory", "scratchpad"});
+  operand.kind = by_name<OperandKind>(model.attr("kind"));
+  operand.space = by_name<Space>(model.attr("space"));
   operand.owner = field<int32_t>(model, "owner");
   operand.symbol = field<int32_t>(model, "symbol");
   operand.offset = field<int64_t>(model, "offset");
   operand.stride = field<std::vector<int64_t>>(model, "strides");
   operand.tile_stride = field<int64_t>(model, "tile_stride");
+  operand.advance = field<std::vector<int64_t>>(model, "advance");
   operand.element = {dtype_named(field<std::string>(model, "dtype")),
                      format_named(field<std::string>(model, "data_format"))};
   return operand;
@@ -135,15 +126,14 @@ RowStage stage_of(const py::handle& model) {
   stage.rows = field<std::vector<uint8_t>>(model, "rows");
   stage.code = code_of(model.attr("code"));
   stage.target = field<uint8_t>(model, "target");
-  if (!combine.is_none()) stage.combine = combine_of(combine);
+  if (!combine.is_none()) stage.combine = by_name<Combine>(combine);
   return stage;
 }
 
 Step step_of(const py::handle& model) {
   Step step;
   step.name = field<std::string>(model, "name");
-  step.kind = by_name<StepKind>(model.attr("kind"),
-                                {"map", "reduce", "rows", "contract", "relayout", "gather", "scatter", "scan", "sort"});
+  step.kind = by_name<StepKind>(model.attr("kind"));
   step.cores = field<std::vector<int32_t>>(model, "cores");
   for (const py::handle loop : model.attr("loops")) {
     step.loops.push_back({field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
@@ -153,7 +143,7 @@ Step step_of(const py::handle& model) {
   for (const py::handle operand : model.attr("outputs")) step.outputs.push_back(operand_of(operand));
   step.code = code_of(model.attr("code"));
   step.finish = code_of(model.attr("finish"));
-  if (!model.attr("combine").is_none()) step.combine = combine_of(model.attr("combine"));
+  if (!model.attr("combine").is_none()) step.combine = by_name<Combine>(model.attr("combine"));
   for (const py::handle stage : model.attr("stages")) step.stages.push_back(stage_of(stage));
   step.row_results = field<std::vector<uint8_t>>(model, "row_results");
   if (const py::object contraction = model.attr("contraction"); !contraction.is_none()) {
@@ -171,6 +161,21 @@ Step step_of(const py::handle& model) {
   return step;
 }
 
+void read_nodes(const py::handle& body, Program& program, size_t depth) {
+  for (const py::handle node : body) {
+    if (!py::hasattr(node, "body")) {
+      program.steps.push_back(step_of(node));
+      continue;
+    }
+    if (depth == kMaxDepth)
+      fail(Fault::InvalidArgument, "more than " + std::to_string(kMaxDepth) + " repeats in each other");
+    const size_t number = program.repeats.size();
+    program.repeats.push_back({program.steps.size(), 0, field<int64_t>(node, "count")});
+    read_nodes(node.attr("body"), program, depth + 1);
+    program.repeats[number].end = program.steps.size();
+  }
+}
+
 uint64_t load(const py::object& model) {
   Program program;
   program.name = field<std::string>(model, "name");
@@ -182,7 +187,7 @@ uint64_t load(const py::object& model) {
   program.whole_sticks = field<bool>(model, "whole_sticks");
   program.symbol_names = field<std::vector<std::string>>(model, "symbols");
   program.scalars = static_cast<int32_t>(py::len(model.attr("scalars")));
-  for (const py::handle step : model.attr("steps")) program.steps.push_back(step_of(step));
+  read_nodes(model.attr("body"), program, 0);
   return publish(prepare(std::move(program)));
 }
 
@@ -210,8 +215,6 @@ void bind_programs(py::module_& m) {
   m.def("run_program", &run);
   m.def(
       "misbehave_once",
-      [](const std::string& how) {
-        sanitize::misbehave_once(by_name<sanitize::Misdeed>(py::str(how), {"none", "skip", "store_beyond"}));
-      },
+      [](const std::string& how) { sanitize::misbehave_once(by_name<sanitize::Misdeed>(py::str(how))); },
       "For tests of the sanitizer: the next step or copy on an unkind card does not do what it says.");
 }

@@ -18,8 +18,6 @@
 namespace openspyre {
 namespace {
 
-constexpr int kMaxCards = 8;
-
 void empty_other_caches(int index);
 
 class SoftwareCard final : public Card {
@@ -175,7 +173,8 @@ void configure(const Configuration& wanted) {
   if (any_started)
     fail(Fault::InvalidArgument,
          "cannot change the configuration: a card is already in use; configure before first use");
-  check(wanted.cards >= 0 && wanted.cards <= kMaxCards, "cards", std::to_string(wanted.cards), "0 to 8");
+  check(wanted.cards >= 0 && wanted.cards <= kMaxCards, "cards", std::to_string(wanted.cards),
+        "0 to " + std::to_string(kMaxCards));
   check(wanted.threads >= 0 && wanted.threads <= 1024, "threads", std::to_string(wanted.threads), "0 to 1024");
   check(wanted.memory_bytes >= kRegionBytes && wanted.memory_bytes <= (1ull << 44), "memory_bytes",
         std::to_string(wanted.memory_bytes), "2 MiB to 16 TiB");

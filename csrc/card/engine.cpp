@@ -1,4 +1,5 @@
-// Prepared programs: every step checked and made ready once, then run in order with the addresses of a launch.
+// Prepared programs: every step checked and made ready once, then run in order, in every iteration of the repeats
+// around it, with the addresses of a launch.
 #include <algorithm>
 #include <utility>
 
@@ -6,6 +7,7 @@
 #include "floating_point.h"
 #include "launch_memory.h"
 #include "prepared_step.h"
+#include "repeats.h"
 #include "sanitize_deeds.h"
 #include "sanitize_step.h"
 #include "scratchpad.h"
@@ -51,7 +53,8 @@ PreparedStepPtr prepare_step(const Step& step, Isa isa) {
 DeviceView resolve(const Card& card, const Step::View& view, const Operand& operand, const LaunchArguments& launch) {
   const auto at = static_cast<size_t>(operand.symbol);
   const int64_t shift = launch.host_offsets.empty() ? 0 : launch.host_offsets[at];
-  const auto begin = static_cast<uint64_t>(operand.offset * device_itemsize(operand.element.format));
+  const int64_t first = operand.offset + moved_by(operand, launch.iterations);
+  const auto begin = static_cast<uint64_t>(first * device_itemsize(operand.element.format));
   const Address address = launch.addresses[at] + begin;
   (void)card.translate(address + static_cast<uint64_t>(view.shape->device_bytes()) - 1);
   return {view.shape, card.translate(address), view.dtype, view.offset + shift, view.size, view.stride};
@@ -79,10 +82,16 @@ class Engine final : public PreparedProgram {
  public:
   Engine(Program program, Isa isa) : program_(std::move(program)) {
     check();
-    for (const Step& step : program_.steps) {
+    const auto counts = counts_around(program_);
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
       steps_.push_back(prepare_step(step, isa));
       scratchpad_reach_ = std::max(scratchpad_reach_, scratchpad_reach(step));
-      work_ += work_of(step);
+      double work = work_of(step);
+      for (const int64_t count : counts[i]) work *= static_cast<double>(count);
+      work_ += work;
+      if (moves(step))
+        for (Step& end : farthest(step, counts[i])) ends_.push_back(std::move(end));
     }
   }
 
@@ -95,16 +104,20 @@ class Engine final : public PreparedProgram {
     const FloatingPointScope scope;
     std::unique_lock<std::mutex> scratchpads;
     if (scratchpad_reach_ > 0) scratchpads = card.scratchpads().claim();
+    for (const Step& end : ends_) check_addresses(card, end, launch);  // before the first iteration runs
     const bool unkind = card.settled_shadow() != nullptr;
-    for (size_t i = 0; i < steps_.size() && !loops_abandoned(); ++i) {
+    LaunchArguments here = launch;
+    each_execution(program_, [&](size_t number, std::span<const int64_t> iterations) {
+      here.iterations = iterations;
       if (!unkind) {
-        run_step(card, i, launch);
-        continue;
+        run_step(card, number, here);
+      } else {
+        const sanitize::AtWork at_work;
+        sanitize::CheckedStep checked(card, program_, number, here);
+        checked.run([&] { run_step(card, number, here); });
       }
-      const sanitize::AtWork at_work;
-      sanitize::CheckedStep checked(card, program_, i, launch);
-      checked.run([&] { run_step(card, i, launch); });
-    }
+      return !loops_abandoned();
+    });
   }
 
  private:
@@ -120,22 +133,44 @@ class Engine final : public PreparedProgram {
 
   void check() const {
     std::string problems;
-    for (size_t i = 0; i < program_.steps.size(); ++i)
-      for (const std::string& problem : check_step(program_.steps[i], program_.symbols, program_.scalars))
-        problems += "\n  step " + std::to_string(i) + " '" + program_.steps[i].name + "': " + problem;
+    for (const std::string& problem : check_repeats(program_)) problems += "\n  " + problem;
+    if (problems.empty()) {
+      const auto counts = counts_around(program_);
+      for (size_t i = 0; i < program_.steps.size(); ++i)
+        for (const std::string& problem : problems_of(program_.steps[i], counts[i]))
+          problems += "\n  step " + std::to_string(i) + " '" + program_.steps[i].name + "': " + problem;
+    }
     if (!problems.empty()) fail(Fault::InvalidArgument, "program '" + program_.name + "' cannot run:" + problems);
+  }
+
+  // In all iterations: what is right at both ends is right between them.
+  std::vector<std::string> problems_of(const Step& step, std::span<const int64_t> counts) const {
+    std::vector<std::string> problems = check_advances(step, counts);
+    if (!problems.empty() || !moves(step)) {
+      for (std::string& problem : check_step(step, program_.symbols, program_.scalars))
+        problems.push_back(std::move(problem));
+      return problems;
+    }
+    for (const Step& end : farthest(step, counts))
+      for (const std::string& problem : check_step(end, program_.symbols, program_.scalars))
+        if (std::find(problems.begin(), problems.end(), problem) == problems.end()) problems.push_back(problem);
+    return problems;
+  }
+
+  static void check_addresses(Card& card, const Step& step, const LaunchArguments& launch) {
+    if (step.kind != StepKind::Relayout) {
+      (void)resolve(card, step, launch, 0);
+      return;
+    }
+    (void)resolve(card, step.views[0], step.inputs[0], launch);
+    (void)resolve(card, step.views[1], step.outputs[0], launch);
   }
 
   // What a null card does with a launch.
   void check_addresses(Card& card, const LaunchArguments& launch) const {
-    for (const Step& step : program_.steps) {
-      if (step.kind != StepKind::Relayout) {
-        (void)resolve(card, step, launch, 0);
-        continue;
-      }
-      (void)resolve(card, step.views[0], step.inputs[0], launch);
-      (void)resolve(card, step.views[1], step.outputs[0], launch);
-    }
+    for (const Step& step : program_.steps)
+      if (!moves(step)) check_addresses(card, step, launch);
+    for (const Step& end : ends_) check_addresses(card, end, launch);
   }
 
   void check_launch(const LaunchArguments& launch) const {
@@ -153,6 +188,7 @@ class Engine final : public PreparedProgram {
 
   const Program program_;
   std::vector<PreparedStepPtr> steps_;
+  std::vector<Step> ends_;        // steps that repeats move, where they are lowest and highest
   int64_t scratchpad_reach_ = 0;  // of any core, in bytes
   double work_ = 0;
 };

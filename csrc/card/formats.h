@@ -1,60 +1,18 @@
 // Element formats of host and card, and bit-exact conversion between them (contract N1, N8).
-// Twin of openspyre/spec/formats.py; tests hold the two equal.
+// Twin of openspyre/spec/formats.py, from which the tables are generated; tests hold the conversions equal.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "generated/formats.h"
+#include "generated/machine.h"
+
 namespace openspyre {
 
-// Values are part of the public artifact format: never renumber.
-enum class DataFormat : uint8_t {
-  SEN169_FP16 = 0,
-  IEEE_FP32 = 1,
-  INVALID = 2,
-  SEN143_FP8 = 3,
-  SEN152_FP8 = 4,
-  SEN153_FP9 = 5,
-  SENINT2 = 6,
-  SENINT4 = 7,
-  SENINT8 = 8,
-  SENINT16 = 9,
-  SENINT24 = 10,
-  IEEE_INT64 = 11,
-  IEEE_INT32 = 12,
-  SENUINT32 = 13,
-  SENUINT2 = 14,
-  IEEE_FP16 = 15,
-  BOOL = 16,
-  BFLOAT16 = 17,
-  SEN18F_FP24 = 18,
-};
-constexpr int kDataFormatCount = 19;
-
-enum class ElementArrangement : uint8_t { STANDARD = 0, DL16_TO_FP32 = 1, QFP8CH = 2, EXX2 = 3 };
-
-// What a tensor's elements are to its user. The host stores them in its own encoding of the type, the card in a
-// DataFormat.
-enum class DType : uint8_t {
-  Bool,
-  UInt8,
-  Int8,
-  Int16,
-  Int32,
-  Int64,
-  Float16,
-  BFloat16,
-  Float32,
-  Float8E4M3FN,
-  Float8E5M2FNUZ,
-};
-constexpr int kDTypeCount = 11;
-
-constexpr int kStickBytes = 128;
-
-const char* name(DataFormat format);
-const char* name(DType dtype);           // "float16", "int64", ...: torch's spelling without "torch."
+// A DType is what a tensor's elements are to its user: the host stores them in its own encoding of the type, the card
+// in a DataFormat. name(dtype) is torch's spelling without "torch.".
 int bits(DataFormat format);             // 0 for INVALID
 int elems_per_stick(DataFormat format);  // 128 * 8 / bits; 0 for INVALID
 int device_itemsize(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "repeats.h"
 #include "scratchpad.h"
 
 namespace openspyre {
@@ -11,7 +12,7 @@ bool in_scratchpad(const Operand& operand) { return has_memory(operand.kind) && 
 
 void check_reach(const Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch) {
   const auto symbol = static_cast<size_t>(operand.symbol);
-  const int64_t shift = launch.offsets.empty() ? 0 : launch.offsets[symbol];
+  const int64_t shift = (launch.offsets.empty() ? 0 : launch.offsets[symbol]) + moved_by(operand, launch.iterations);
   const int64_t itemsize = device_itemsize(operand.element.format);
   const ElementSpan span = operand_span(step, operand);
   if (span.last < span.first) return;
@@ -41,7 +42,7 @@ std::byte* locate_tensor(Card& card, const Step& step, const Operand& operand, c
 std::byte* locate(Card& card, const Step& step, const Operand& operand, const LaunchArguments& launch, int core) {
   std::byte* tensor = locate_tensor(card, step, operand, launch, core);
   if (!tensor) return nullptr;
-  int64_t first = operand.offset;
+  int64_t first = operand.offset + moved_by(operand, launch.iterations);
   if (operand.space == Space::Scratchpad) {
     const CoreBox box = core_box(step, core);
     for (size_t k = 0; k < step.loops.size(); ++k) first -= box.begin[k] * operand.stride[k];

@@ -23,8 +23,6 @@ struct Layout {
   std::string str() const;       // as Python prints it
 };
 
-constexpr int kMaxRank = 6;
-
 // The rule of the public documents. dim_order has one entry per host dim, or one more that is -1 (sparse: one value a
 // stick).
 Layout tiled_layout(std::span<const int64_t> host_size, std::span<const int64_t> host_stride, DataFormat format,

@@ -11,7 +11,6 @@
 namespace openspyre {
 
 constexpr int kMaxStreams = 2 * kMaxOperands + 2;  // a step's inputs, then its outputs, then the runner's own
-constexpr int64_t kChunkLanes = 1024;  // lanes interpreted at a time: registers stay in the first-level cache
 constexpr int kMaxChunkBlocks = 32;
 // Lanes of a chunk. What lies a multiple of 4 KB behind a store looks like its address to the processor: it would wait.
 using ChunkLanes = uint32_t[kChunkLanes + 160];

@@ -148,10 +148,6 @@ void load_iota(const Port& port, const int64_t* offsets, int blocks, Lane* targe
 
 }  // namespace
 
-const char* name(RegisterType type) {
-  return type == RegisterType::Float ? "fp32" : type == RegisterType::Int ? "int32" : "any";
-}
-
 RegisterType register_type(const Operand& operand) {
   if (operand.kind == OperandKind::Scalar) return RegisterType::Any;
   if (operand.kind == OperandKind::Iota) return RegisterType::Int;

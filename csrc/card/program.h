@@ -1,6 +1,7 @@
-// Waist 2: what a card executes. A program is a list of steps; a step is an affine loop nest over device memory, cut
-// into slices for the cores. Everything is decided here except addresses and scalars, which a launch supplies. Twin of
-// openspyre/program/model.py, from which programs are built.
+// Waist 2: what a card executes. A program is a list of steps, with counted loops around some; a step is an affine loop
+// nest over device memory, cut into slices for the cores. Everything is decided here except addresses and scalars,
+// which a launch supplies. Twin of openspyre/program/model.py, from which programs are built and the enumerations
+// generated; what their members mean is said there.
 #pragma once
 
 #include <array>
@@ -12,12 +13,10 @@
 
 #include "card.h"
 #include "formats.h"
+#include "generated/program.h"
 #include "layout.h"
 
 namespace openspyre {
-
-constexpr int kMaxLoops = 10;
-constexpr int kMaxOperands = 8;
 
 // A loop of a step, outermost first. `split` core slices of equal extent; the product of all splits is the number of
 // cores used.
@@ -35,7 +34,6 @@ struct Loop {
 // Strided: the block's lanes are `tile_stride` elements apart, across the sticks of a tensor. Inputs of maps,
 // reductions and rows whose blocks are whole; or of a map with one block, of which `extent` lanes are read and the rest
 // is zero.
-enum class OperandKind : uint8_t { Vector, Splat, Iota, Scalar, Strided };
 constexpr bool has_memory(OperandKind kind) { return kind != OperandKind::Iota && kind != OperandKind::Scalar; }
 
 // As an output, a Splat stores lane 0 alone: one element per point.
@@ -43,8 +41,6 @@ constexpr bool has_memory(OperandKind kind) { return kind != OperandKind::Iota &
 // It has no symbol's address, its offset counts from the scratchpad's first byte, and loop indices count from the
 // core's first: every core has its slice at the same place. What is written there stays until it is overwritten, also
 // from launch to launch.
-enum class Space : uint8_t { Memory, Scratchpad };
-
 struct Operand {
   OperandKind kind = OperandKind::Vector;
   Space space = Space::Memory;
@@ -53,7 +49,8 @@ struct Operand {
   std::vector<int64_t> stride;  // one per loop
   int64_t tile_stride = 0;
   DeviceElement element{DType::Float16, DataFormat::SEN169_FP16};
-  int32_t owner = -1;  // of the scratchpad; -1: the core that runs the step
+  int32_t owner = -1;                 // of the scratchpad; -1: the core that runs the step
+  std::vector<int64_t> advance = {};  // elements per iteration of each repeat around the step, outermost first
 };
 
 // Lanes: the innermost dimension, walked in blocks of `lanes` elements. If block_loop >= 0, that loop counts the blocks
@@ -73,99 +70,8 @@ struct LaneBlock {
 // preloaded with input r, converted from its format (16-bit floats, fp8 and bool to fp32; ints to
 // int32). The last written register(s) named in Step::results are stored, converted to the output's format (rounded
 // once, N1/N3/N8).
-enum class Op : uint8_t {
-  // fp32, correctly rounded
-  Add,
-  Sub,
-  Mul,
-  Div,
-  Fma,
-  Sqrt,
-  Neg,
-  Abs,
-  Min,
-  Max,  // Min/Max: NaN if either is NaN (as torch.minimum)
-  Floor,
-  Ceil,
-  Round,
-  Trunc,  // Round: half to even
-  Rsqrt,
-  Reciprocal,  // 1/sqrt(x) and 1/x, within 1 ulp of the correctly rounded value
-  // fp32 functions (N7): own code, explicit FMAs, at most 2 ulp
-  Exp,
-  Exp2,
-  Expm1,
-  Log,
-  Log2,
-  Log10,
-  Log1p,
-  Sin,
-  Cos,
-  Tan,
-  Tanh,
-  Sinh,
-  Cosh,
-  Asin,
-  Acos,
-  Atan,
-  Atan2,
-  Erf,
-  Erfc,
-  Sigmoid,
-  Pow,
-  Fmod,
-  // comparisons of fp32 and int32 -> 0/1; IsNan, IsInf, SignBit of fp32
-  LtF,
-  LeF,
-  EqF,
-  NeF,
-  LtI,
-  LeI,
-  EqI,
-  NeI,
-  IsNan,
-  IsInf,
-  SignBit,
-  // a ? b : c on any 32 bits
-  Select,
-  // int32, wrapping; DivI/ModI floor, TDivI/TModI truncate (division by zero gives 0)
-  AddI,
-  SubI,
-  MulI,
-  DivI,
-  ModI,
-  TDivI,
-  TModI,
-  NegI,
-  AbsI,
-  MinI,
-  MaxI,
-  And,
-  Or,
-  Xor,
-  Not,
-  Shl,
-  Shr,
-  MulHigh,  // the upper 32 bits of the unsigned product
-  // conversions
-  FloatToInt,   // N8: truncate, saturate, NaN -> 0
-  IntToFloat,   // nearest even
-  FloatToBool,  // nonzero -> 1 (NaN is true)
-  IntToBool,
-  BoolToFloat,  // 0/1 -> 0.0f/1.0f
-  RoundSen169,  // to the SEN169 grid and back: rounding inside a fused chain
-  // random numbers: number `offset + place` of a seed's (place, seed low, high, offset low, high), all unsigned;
-  // a word as a number of the normal distribution
-  Philox,
-  Normal,
-  Copy,
-};
-constexpr int kOpCount = static_cast<int>(Op::Copy) + 1;
-const char* name(Op op);  // "add", "fma", ...
 int arity(Op op);
-// Register types of operands and result, e.g. "ff>f", "i**>*": f fp32, i int32, * any (all alike).
-const char* signature(Op op);
-constexpr size_t kMaxSources = 5;
+inline const char* signature(Op op) { return kSignatures[static_cast<size_t>(op)]; }
 
 struct Instruction {
   Op op;
@@ -174,16 +80,12 @@ struct Instruction {
 
   std::array<uint8_t, kMaxSources> sources() const { return {a, b, c, d, e}; }
 };
-constexpr int kMaxRegisters = 32;
 
 // A register that holds the same 32 bits in every lane and is set before the first instruction.
 struct Constant {
   uint8_t target;
   uint32_t bits;
 };
-
-enum class RegisterType : uint8_t { Float, Int, Any };
-const char* name(RegisterType type);
 
 struct VectorCode {
   std::vector<Instruction> instructions;
@@ -194,28 +96,9 @@ struct VectorCode {
 
 // --- steps
 // ------------------------------------------------------------------------------------------------------------
-enum class StepKind : uint8_t {
-  Map,     // code over inputs, stored to outputs
-  Reduce,  // `code` maps inputs to one register, `combine` folds it over the reduced loops and lanes, `finish` maps the
-           // total
-  Rows,    // normalisations: stages of map and reduce over one row, fp32 in between (softmax, norms)
-  Contract,  // outputs[0][.., n] = sum_k inputs[0][.., k] * inputs[1][.., k, n]
-  Relayout,  // elements from one view to another, any layouts (DMA's copy_across)
-  Gather,    // rows of a table by an index tensor
-  Scatter,   // the reverse: set or add
-  // Rows of elements one behind the other, operands read and written as Splat. Loops: rows, then the elements of a row.
-  Scan,  // running Sum or Prod
-  Sort,  // a third loop counts the elements kept, smallest (Min) or largest (Max) first; outputs: values and int32
-         // places
-};
-
-enum class Combine : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
-
 // One stage of a Rows step. Row registers hold a whole row in 32-bit lanes; row scalars hold one value per row (and per
-// lane, where the rows run along a loop). The reduced loops and lanes of the step are what a row runs along.
-constexpr int kMaxRowRegisters = 24;
-constexpr uint8_t kRowScalar = 128;  // 128 + s names row scalar s
-constexpr int kMaxRowScalars = 16;
+// lane, where the rows run along a loop); kRowScalar + s names row scalar s. The reduced loops and lanes of the step
+// are what a row runs along.
 struct RowStage {
   enum class Kind : uint8_t { Map, Reduce } kind;
   std::vector<uint8_t> rows;  // Map: what the code gets as r0, r1, ...; Reduce: the row to fold, then scalars
@@ -266,6 +149,12 @@ struct Step {
   std::vector<int32_t> cores = {};  // the core of each slice, first loop fastest; empty: slice i is core i's
 };
 
+// A counted loop around steps [first, end): they run `count` times, each time with their operands moved by `advance`.
+struct Repeat {
+  size_t first = 0, end = 0;
+  int64_t count = 1;
+};
+
 struct Program {
   std::string name;
   int32_t symbols = 0;  // addresses a launch supplies
@@ -275,7 +164,8 @@ struct Program {
   // Steps walk whole sticks and do not know which lanes are elements: a lane nobody wrote, in a stick somebody wrote
   // to, is computed with and stays what it is. Without it, such a lane in a result is a finding.
   bool whole_sticks = false;
-  int cores() const;  // most that any step uses
+  std::vector<Repeat> repeats = {};  // in the order in which they begin, outer ones first; apart or in each other
+  int cores() const;                 // most that any step uses
 };
 
 // What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of
@@ -285,6 +175,7 @@ struct LaunchArguments {
   std::span<const int64_t> offsets;
   std::span<const int64_t> host_offsets;
   std::span<const uint32_t> scalars;
+  std::span<const int64_t> iterations = {};  // of the repeats around the step that runs, outermost first: the card's
 };
 
 // Checks what can be checked without addresses and prepares the program for execution (dims merged, kernels chosen).

@@ -110,8 +110,8 @@ void check_row_stages(const Step& step, std::vector<std::string>& problems) {
     types.set(stage, results[0]);
     constants += stage.code.constants.size();
   }
-  if (constants > kMaxSlots)
-    problems.push_back("the stages have more than " + std::to_string(kMaxSlots) + " constants");
+  if (constants > kMaxStageConstants)
+    problems.push_back("the stages have more than " + std::to_string(kMaxStageConstants) + " constants");
   const std::vector<uint8_t> results = results_of(step);
   if (results.size() != step.outputs.size())
     problems.push_back(std::to_string(results.size()) + " row results for " + std::to_string(step.outputs.size()) +

@@ -19,7 +19,7 @@ namespace {
 struct RowMemory {
   alignas(64) ChunkLanes chunk[kMaxRowRegisters];
   alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
-  alignas(64) ChunkLanes constant[kMaxSlots];
+  alignas(64) ChunkLanes constant[kMaxStageConstants];
   alignas(64) ChunkLanes accumulator[kMaxRowScalars];
   Lane* rows = nullptr;      // aligned: vectors that cross a line of the cache cost twice
   std::vector<Slots> slots;  // of each stage

@@ -7,12 +7,21 @@
 #include <span>
 #include <vector>
 
+#include "names.h"
 #include "shadow.h"
 
 namespace openspyre::sanitize {
 
 // A step or copy that does not do what it says, for tests of the sanitizer: the next one on an unkind card.
 enum class Misdeed : uint8_t { None, Skip, StoreBeyond };
+}  // namespace openspyre::sanitize
+
+template <>
+struct openspyre::Names<openspyre::sanitize::Misdeed> {
+  static constexpr const char* of[] = {"none", "skip", "store_beyond"};
+};
+
+namespace openspyre::sanitize {
 void misbehave_once(Misdeed misdeed);
 Misdeed take_misdeed();
 

@@ -8,8 +8,12 @@
 namespace openspyre::sanitize {
 namespace {
 
-std::string step_text(const Program& program, size_t number) {
-  return "program '" + program.name + "', step " + std::to_string(number) + " '" + program.steps[number].name + "'";
+std::string step_text(const Program& program, size_t number, const LaunchArguments& launch) {
+  std::string text =
+      "program '" + program.name + "', step " + std::to_string(number) + " '" + program.steps[number].name + "'";
+  for (size_t k = 0; k < launch.iterations.size(); ++k)
+    text += (k == 0 ? ", iteration " : ".") + std::to_string(launch.iterations[k]);
+  return text;
 }
 
 void walk_core(StepWalk& walk, const Step& step, int core) {
@@ -37,10 +41,10 @@ void walk_core(StepWalk& walk, const Step& step, int core) {
 }  // namespace
 
 CheckedStep::CheckedStep(Card& card, const Program& program, size_t number, const LaunchArguments& launch)
-    : name_(step_text(program, number)) {
+    : name_(step_text(program, number, launch)) {
   const Step& step = program.steps[number];
   if (step.kind == StepKind::Relayout) return;
-  Findings findings(step_text(program, number));
+  Findings findings(step_text(program, number, launch));
   walk_ = std::make_unique<StepWalk>(card, program, step, launch, findings);
   for (int core = 0; core < core_count(step); ++core) {
     walk_->aim(core);

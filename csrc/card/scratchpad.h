@@ -7,11 +7,10 @@
 #include <memory>
 #include <mutex>
 
+#include "generated/machine.h"
 #include "shadow.h"
 
 namespace openspyre {
-
-constexpr int kCardCores = 32;
 
 class Scratchpads {
  public:

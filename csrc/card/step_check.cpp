@@ -45,15 +45,15 @@ class StepCheck {
       const Loop& loop = step_.loops[k];
       const std::string where = "loop " + std::to_string(k) + " (extent " + std::to_string(loop.extent) + ", split " +
                                 std::to_string(loop.split) + ")";
-      require(loop.extent >= 1 && loop.extent < (int64_t{1} << 40), where + ": the extent is out of range");
-      require(loop.split >= 1 && loop.split <= kMaxCores, where + ": a split is 1 to " + std::to_string(kMaxCores));
+      require(loop.extent >= 1 && loop.extent <= kMaxLoopPasses, where + ": the extent is out of range");
+      require(loop.split >= 1 && loop.split <= kCardCores, where + ": a split is 1 to " + std::to_string(kCardCores));
       require(loop.split < 1 || loop.extent % loop.split == 0, where + ": the split does not divide the extent");
-      cores = std::min<int64_t>(cores * std::clamp(loop.split, 1, kMaxCores + 1), 1 << 20);
-      points = product(points, loop.extent, kMostPoints);
+      cores = std::min<int64_t>(cores * std::clamp(loop.split, 1, kCardCores + 1), 1 << 20);
+      points = product(points, loop.extent, kMaxPoints + 1);
     }
-    require(points < kMostPoints, "its loops have more points together than a card could ever walk");
-    require(cores <= kMaxCores,
-            "the splits ask for " + std::to_string(cores) + " cores, a card has " + std::to_string(kMaxCores));
+    require(points <= kMaxPoints, "its loops have more points together than a card could ever walk");
+    require(cores <= kCardCores,
+            "the splits ask for " + std::to_string(cores) + " cores, a card has " + std::to_string(kCardCores));
     check_cores(cores);
   }
 
@@ -63,8 +63,8 @@ class StepCheck {
             std::to_string(step_.cores.size()) + " cores for " + std::to_string(slices) + " slices");
     uint64_t taken = 0;
     for (const int32_t core : step_.cores) {
-      const bool is_core = core >= 0 && core < kMaxCores;
-      require(is_core, "core " + std::to_string(core) + ", a card has " + std::to_string(kMaxCores));
+      const bool is_core = core >= 0 && core < kCardCores;
+      require(is_core, "core " + std::to_string(core) + ", a card has " + std::to_string(kCardCores));
       require(!is_core || (taken >> core & 1) == 0, "core " + std::to_string(core) + " has two slices");
       if (is_core) taken |= uint64_t{1} << core;
     }
@@ -148,9 +148,9 @@ class StepCheck {
             where + " lies in bytes " + std::to_string(span.first * itemsize) + " to " +
                 std::to_string((span.last + 1) * itemsize) + " of the scratchpad, which has " + std::to_string(limit) +
                 " per core; use smaller slices or more cores");
-    require(operand.owner >= -1 && operand.owner < kMaxCores, where + " lies in the scratchpad of core " +
-                                                                  std::to_string(operand.owner) + ", a card has " +
-                                                                  std::to_string(kMaxCores));
+    require(operand.owner >= -1 && operand.owner < kCardCores, where + " lies in the scratchpad of core " +
+                                                                   std::to_string(operand.owner) + ", a card has " +
+                                                                   std::to_string(kCardCores));
     require(operand.owner < 0 || core_count(step_) == 1,
             where + " lies in the scratchpad of one core: the step must have one core too");
     for (size_t k = 0; k < step_.loops.size(); ++k)
@@ -348,8 +348,6 @@ class StepCheck {
     require(types.size() == 1 && types[0] != RegisterType::Int, where + " has one result, a number to be multiplied");
   }
 
-  static constexpr int kMaxCores = 32;
-  static constexpr int64_t kMostPoints = int64_t{1} << 44;  // times lanes, cores and items: far from overflowing
   const Step& step_;
   const int32_t symbols_, scalars_;
   std::vector<std::string> problems_;

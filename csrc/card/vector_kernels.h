@@ -15,7 +15,6 @@ namespace openspyre {
 using Lane = uint32_t;  // the 32 bits of a register's lane
 
 // `target` may be one of the sources, never a shifted one; n is a multiple of kLaneUnit.
-constexpr int64_t kLaneUnit = 32;
 using MapKernel = void (*)(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
 // Words of a seed's stream: `words` are the lanes of seed low, high, offset low, high.
 using DrawKernel = void (*)(Lane* target, const Lane* place, const Lane* const* words, int64_t n);

@@ -195,18 +195,28 @@ STORE(UInt8Word, uint32_t, bits & 0xFFu)
 #include "vector_random.inl"
 #include "vector_phrases.inl"
 
+#define VECTOR_KERNEL(op) constexpr MapKernel op##_kernel = map_vectors<op##Vector>;
+VECTOR_KERNEL(Add)
+VECTOR_KERNEL(Sub)
+VECTOR_KERNEL(Mul)
+VECTOR_KERNEL(Div)
+VECTOR_KERNEL(Neg)
+VECTOR_KERNEL(Min)
+VECTOR_KERNEL(Max)
+VECTOR_KERNEL(Exp)
+VECTOR_KERNEL(Tanh)
+VECTOR_KERNEL(Erf)
+VECTOR_KERNEL(Erfc)
+VECTOR_KERNEL(Sigmoid)
+VECTOR_KERNEL(RoundSen169)
+#undef VECTOR_KERNEL
+constexpr MapKernel Philox_kernel = nullptr;
+
 // clang-format off
 constexpr VectorKernels kKernels = {
-    {map_vectors<AddVector>, map_vectors<SubVector>, map_vectors<MulVector>, map_vectors<DivVector>, Fma_kernel, Sqrt_kernel, map_vectors<NegVector>, Abs_kernel, map_vectors<MinVector>, map_vectors<MaxVector>,
-     Floor_kernel, Ceil_kernel, Round_kernel, Trunc_kernel, Rsqrt_kernel, Reciprocal_kernel,
-     map_vectors<ExpVector>, Exp2_kernel, Expm1_kernel, Log_kernel, Log2_kernel, Log10_kernel, Log1p_kernel, Sin_kernel, Cos_kernel, Tan_kernel,
-     map_vectors<TanhVector>, Sinh_kernel, Cosh_kernel, Asin_kernel, Acos_kernel, Atan_kernel, Atan2_kernel, map_vectors<ErfVector>, map_vectors<ErfcVector>,
-     map_vectors<SigmoidVector>, Pow_kernel, Fmod_kernel,
-     LtF_kernel, LeF_kernel, EqF_kernel, NeF_kernel, LtI_kernel, LeI_kernel, EqI_kernel, NeI_kernel,
-     IsNan_kernel, IsInf_kernel, SignBit_kernel, Select_kernel,
-     AddI_kernel, SubI_kernel, MulI_kernel, DivI_kernel, ModI_kernel, TDivI_kernel, TModI_kernel, NegI_kernel, AbsI_kernel,
-     MinI_kernel, MaxI_kernel, And_kernel, Or_kernel, Xor_kernel, Not_kernel, Shl_kernel, Shr_kernel, MulHigh_kernel,
-     FloatToInt_kernel, IntToFloat_kernel, FloatToBool_kernel, IntToBool_kernel, BoolToFloat_kernel, map_vectors<RoundSen169Vector>, nullptr, Normal_kernel, Copy_kernel},
+#define KERNEL_OF(op) op##_kernel,
+    {OPENSPYRE_EACH_OP(KERNEL_OF)},
+#undef KERNEL_OF
     philox_kernel,
     find_phrase,
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word, load_Fp8E4M3, load_Fp8E5M2},

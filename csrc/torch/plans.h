@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "constant_tensor.h"
+#include "generated/launch_numbers.h"
 #include "layout.h"
 #include "program.h"
 
@@ -26,22 +27,8 @@ struct ResultPlan {
 
 // Where a launch scalar comes from.
 struct ScalarPlan {
-  enum class Encoding : uint8_t {
-    Float,
-    Sen169,
-    IntBelow,
-    Int8,
-    UInt8,
-    Int16,
-    Int32,
-    Int64,
-    SeedLow,
-    SeedHigh,
-    OffsetLow,
-    OffsetHigh
-  };
-  // Of integers: cut to the dtype's bits, refused beyond its range, with int64's ends for the card's, or never 0.
-  enum class Rule : uint8_t { Cut, Checked, Ends, Divisor };
+  using Encoding = openspyre::Encoding;
+  using Rule = openspyre::Rule;  // of integers
   int argument = 0;  // position in the operator's arguments, among the numbers of a graph's launch, or among the draws
   Encoding encoding = Encoding::Float;
   Rule rule = Rule::Cut;

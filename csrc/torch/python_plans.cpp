@@ -65,14 +65,12 @@ ConstantTensorPtr constant_from(const py::handle& model) {
 
 // "int8_checked": a rule may follow an integer's encoding.
 ScalarPlan scalar_plan(int argument, const std::string& name) {
-  constexpr const char* names[] = {"float", "sen169", "int_below", "int8",      "uint8",      "int16",
-                                   "int32", "int64",  "seed_low",  "seed_high", "offset_low", "offset_high"};
-  constexpr const char* rules[] = {"", "_checked", "_ends", "_divisor"};
-  for (size_t e = 0; e < std::size(names); ++e) {
-    for (size_t r = 0; r < std::size(rules); ++r) {
-      if (name == std::string(names[e]) + rules[r])
-        return {argument, static_cast<ScalarPlan::Encoding>(e), static_cast<ScalarPlan::Rule>(r)};
-    }
+  for (int e = 0; e < openspyre::kEncodingCount; ++e) {
+    const auto encoding = static_cast<openspyre::Encoding>(e);
+    const std::string_view begin = openspyre::name(encoding);
+    if (!name.starts_with(begin)) continue;
+    if (const auto rule = openspyre::named<openspyre::Rule>(std::string_view(name).substr(begin.size())))
+      return {argument, encoding, *rule};
   }
   openspyre::fail(openspyre::Fault::InvalidArgument, "no launch writes a number as '" + name + "'");
 }

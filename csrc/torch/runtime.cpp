@@ -12,12 +12,11 @@ using openspyre::Fault;
 
 namespace {
 
-constexpr int kMaxCards = 8;
 c10::DeviceIndex default_device = 0;
 std::atomic<bool> warn_of_downcast{true};
 thread_local const char* operator_at_work = nullptr;
 thread_local c10::DeviceIndex thread_device = -1;  // -1: never chosen in this thread
-thread_local std::array<int64_t, kMaxCards> thread_stream{};
+thread_local std::array<int64_t, openspyre::kMaxCards> thread_stream{};
 
 [[noreturn]] void no_such_device(int index) {
   fail(Fault::InvalidDevice,
@@ -74,29 +73,49 @@ c10::Stream as_torch(openspyre::Stream& stream) {
 }
 
 namespace {
-constexpr c10::ScalarType kScalarTypes[openspyre::kDTypeCount] = {
-    // in the order of openspyre::DType
-    c10::ScalarType::Bool,
-    c10::ScalarType::Byte,
-    c10::ScalarType::Char,
-    c10::ScalarType::Short,
-    c10::ScalarType::Int,
-    c10::ScalarType::Long,
-    c10::ScalarType::Half,
-    c10::ScalarType::BFloat16,
-    c10::ScalarType::Float,
-    c10::ScalarType::Float8_e4m3fn,
-    c10::ScalarType::Float8_e5m2fnuz,
-};
+constexpr c10::ScalarType torch_type(openspyre::DType dtype) {
+  using openspyre::DType;
+  switch (dtype) {
+    case DType::Bool:
+      return c10::ScalarType::Bool;
+    case DType::UInt8:
+      return c10::ScalarType::Byte;
+    case DType::Int8:
+      return c10::ScalarType::Char;
+    case DType::Int16:
+      return c10::ScalarType::Short;
+    case DType::Int32:
+      return c10::ScalarType::Int;
+    case DType::Int64:
+      return c10::ScalarType::Long;
+    case DType::Float16:
+      return c10::ScalarType::Half;
+    case DType::BFloat16:
+      return c10::ScalarType::BFloat16;
+    case DType::Float32:
+      return c10::ScalarType::Float;
+    case DType::Float8E4M3FN:
+      return c10::ScalarType::Float8_e4m3fn;
+    case DType::Float8E5M2FNUZ:
+      return c10::ScalarType::Float8_e5m2fnuz;
+  }
+  return c10::ScalarType::Undefined;
+}
+
+constexpr auto kScalarTypes = [] {
+  std::array<c10::ScalarType, openspyre::kDTypeCount> types{};
+  for (size_t i = 0; i < types.size(); ++i) types[i] = torch_type(static_cast<openspyre::DType>(i));
+  return types;
+}();
 
 std::optional<openspyre::DType> find_dtype(c10::ScalarType type) {
   const auto* found = std::find(std::begin(kScalarTypes), std::end(kScalarTypes), type);
   if (found == std::end(kScalarTypes)) return std::nullopt;
-  return static_cast<openspyre::DType>(found - kScalarTypes);
+  return static_cast<openspyre::DType>(found - kScalarTypes.begin());
 }
 }  // namespace
 
-c10::ScalarType scalar_type_of(openspyre::DType dtype) { return kScalarTypes[static_cast<int>(dtype)]; }
+c10::ScalarType scalar_type_of(openspyre::DType dtype) { return kScalarTypes[static_cast<size_t>(dtype)]; }
 
 bool is_supported(c10::ScalarType type) { return find_dtype(type).has_value(); }
 

@@ -76,9 +76,17 @@ class Function:
         """Every execution in order, with the iterations of the loops around it."""
         yield from _unrolled(self.body, ())
 
+    def listed(self) -> Iterator[Execute]:
+        """Every execution once, in the order of the text."""
+        yield from _listed(self.body)
+
     def files(self) -> tuple[str, ...]:
         """The files it names, each once, in order."""
-        return tuple(dict.fromkeys(execute.file for execute in _listed(self.body)))
+        return tuple(dict.fromkeys(execute.file for execute in self.listed()))
+
+    def count(self) -> int:
+        """How many executions there are."""
+        return _count(self.body)
 
 
 def _unrolled(body: tuple[Node, ...], iterations: tuple[int, ...]) -> Iterator[tuple[Execute, tuple[int, ...]]]:
@@ -98,3 +106,7 @@ def _listed(body: tuple[Node, ...]) -> Iterator[Execute]:
                 yield node
             case Loop(_, inner):
                 yield from _listed(inner)
+
+
+def _count(body: tuple[Node, ...]) -> int:
+    return sum(1 if isinstance(node, Execute) else node.count * _count(node.body) for node in body)

@@ -195,13 +195,14 @@ def check_buffers(bundle: Bundle, problems: Problems, machine: Machine = SPYRE) 
         if (buffer.place is None) is (buffer.role is Role.TEMP) or (buffer.place or 0) < 0:
             problems.add(f"buffers.{buffer.name}.place", buffer.place, "a byte of the pool for a temp, else null")
         check_buffer(buffer, problems)
-        wanted = value_bytes(buffer.size, buffer.stride, buffer.dtype) if buffer.role is Role.CONSTANT else None
-        if (None if buffer.values is None else len(buffer.values)) != wanted:
-            problems.say(f"buffers.{buffer.name}.values", "other values", f"{wanted or 'no'} bytes of a {buffer.role}")
         try:
             buffer.layout.addressing(buffer.size, buffer.stride)
         except SpyreError as error:
             problems.say(f"buffers.{buffer.name}.device_size", str(error), "a layout with a place for every element")
+            continue
+        wanted = value_bytes(buffer.size, buffer.stride, buffer.dtype) if buffer.role is Role.CONSTANT else None
+        if (None if buffer.values is None else len(buffer.values)) != wanted:
+            problems.say(f"buffers.{buffer.name}.values", "other values", f"{wanted or 'no'} bytes of a {buffer.role}")
     total = bundle.pool_bytes + sum(buffer.layout.device_bytes for buffer in bundle.arguments)
     limit = machine.usable_device_memory_bytes
     if bundle.pool_bytes < 0 or total > limit:

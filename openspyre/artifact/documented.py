@@ -63,7 +63,7 @@ class DocumentedBundle:
         return any(parameter.is_pool for parameter in self.function.parameters)
 
 
-def addresses(execute: Execute, iterations: tuple[int, ...]) -> Callable[[int], Address]:
+def addresses(execute: Execute, iterations: tuple[int, ...] = ()) -> Callable[[int], Address]:
     """From the start of a tensor in memory to the argument and byte that it means in one execution."""
     symbols = dict(execute.symbols)
 
@@ -140,7 +140,7 @@ def _op(directory: Path, file: str, problems: list[Problem]) -> SuperDsc | None:
 
 def _check_symbols(bundle: DocumentedBundle, problems: list[Problem]) -> None:
     """Every symbol a file uses has a value wherever the file is executed, and every value is an argument's address."""
-    for execute, _ in bundle.function.executions():
+    for execute in bundle.function.listed():
         given = dict(execute.symbols)
         for symbol in bundle.ops[execute.file].symbols:
             where = f"line {execute.line}"

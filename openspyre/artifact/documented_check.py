@@ -192,12 +192,12 @@ def _span(op: SuperDsc, tensor: Tensor) -> int:
 def _lost_offsets(bundle: DocumentedBundle) -> Iterator[Problem]:
     """Core 0 alone elsewhere than its slice says, where all others lie as the division has them: a known defect of front ends."""
     checked: set[str] = set()
-    for execute, iterations in bundle.function.executions():
+    for execute in bundle.function.listed():
         if execute.file in checked:
             continue
         checked.add(execute.file)
         op = bundle.ops[execute.file]
-        address = addresses(execute, iterations)
+        address = addresses(execute)
         for number, tensor in enumerate(op.tensors):
             if tensor.component is Component.SCRATCHPAD or tensor.indirection is not Indirection.NONE or op.cores < 3:
                 continue

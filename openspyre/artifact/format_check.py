@@ -26,6 +26,8 @@ def check_unit(description: Description, problems: Problems) -> None:
         _check_ordered(description, problems)
     elif kind is Kind.INDEXED:
         _check_index(description, problems)
+    elif kind is Kind.MOMENTS:
+        _check_moments(description, problems)
     if kind not in (Kind.MOVEMENT, Kind.CONTRACTION):
         _check_lanes(description, problems)
 
@@ -95,6 +97,12 @@ def _check_index(description: Description, problems: Problems) -> None:
     index = description.tensors[1]
     if "int" not in index.dtype:
         problems.say("labeledDs_[1].openspyre_.dtype", index.dtype, "an integer dtype, as it is an index")
+
+
+def _check_moments(description: Description, problems: Problems) -> None:
+    for index, tensor in enumerate(description.tensors):
+        if "float" not in tensor.dtype:
+            problems.say(f"labeledDs_[{index}].openspyre_.dtype", tensor.dtype, "a float: sums of a row are fp32")
 
 
 def _check_lanes(description: Description, problems: Problems) -> None:

@@ -13,7 +13,19 @@ from typing import Any
 
 import pytest
 
-from fuzz.samples import buffer, matmul, pointwise, row_sums, samples, scattered, scores, transposed, walk
+from fuzz.samples import (
+    buffer,
+    matmul,
+    normalised,
+    pointwise,
+    ramp,
+    row_sums,
+    samples,
+    scattered,
+    scores,
+    transposed,
+    walk,
+)
 from fuzz.text_mutants import SECONDS_PER_MUTANT, answer, mutants
 from openspyre.artifact import Bundle, InvalidBundle, Problem, check, read, verify, write
 from openspyre.artifact.model import Description, Dim, Place, Role, Tensor
@@ -378,3 +390,25 @@ def test_an_output_does_not_move_with_what_is_folded_or_chosen(row: str) -> None
         moved = replace(op, dims=(Dim("i", 16, reduced=True), *op.dims[1:]))
     descriptions = tuple(moved if n == number else d for n, d in enumerate(bundle.descriptions))
     assert any("reduced dim" in problem.found for problem in found(replace(bundle, descriptions=descriptions)))
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
+def test_moments_are_of_floats(side: str) -> None:
+    """As the card says: sums of a row are fp32."""
+    bundle = normalised()
+    op = bundle.descriptions[0]
+    tensors = op.outputs if side == "outputs" else (source_of(op),)
+    whole = tuple(
+        replace(t, dtype="int32", bits_as=DataFormats.IEEE_INT32, layout=op.outputs[0].layout) for t in tensors
+    )
+    changed = replace(op, outputs=whole) if side == "outputs" else replace(op, inputs=whole)
+    problems = found(replace(bundle, descriptions=(changed, bundle.descriptions[1])))
+    assert any("a float" in problem.expected for problem in problems)
+
+
+def test_a_constant_whose_strides_are_none_of_its_size() -> None:
+    bundle = ramp()
+    constants = {b.name: replace(b, stride=()) for b in bundle.buffers if b.role is Role.CONSTANT}
+    assert constants
+    changed = tuple(constants.get(b.name, b) for b in bundle.buffers)
+    assert any("device_size" in problem.field for problem in found(replace(bundle, buffers=changed)))

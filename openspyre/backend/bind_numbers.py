@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openspyre.program.model import Operand, OperandKind, Program, Space, Step
+from openspyre.program.tree import mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class BindNumbers:
             symbols=tuple(program.symbols[symbol] for symbol in left[:-1]),
             uses=tuple(program.uses[symbol] for symbol in left[:-1]) if program.uses else (),
             scalars=(*program.scalars, *(program.symbols[symbol] for symbol in taken)),
-            steps=tuple(_bound(step, taken, names) for step in program.steps),
+            body=mapped(program.body, lambda step: _bound(step, taken, names)),
         )
 
 
@@ -46,7 +47,11 @@ def _read_otherwise(step: Step) -> list[int]:
 
 def _stays(step: Step, operand: Operand) -> bool:
     loops = zip(step.loops, operand.strides, strict=True)
-    return operand.offset == 0 and all(loop.extent == 1 or stride == 0 for loop, stride in loops)
+    return (
+        operand.offset == 0
+        and not any(operand.advance)
+        and all(loop.extent == 1 or stride == 0 for loop, stride in loops)
+    )
 
 
 def _bound(step: Step, taken: dict[int, int], names: dict[int, int]) -> Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openspyre.artifact.model import Description, Tensor
-from openspyre.program.model import Combine, LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
 
@@ -22,7 +22,7 @@ def flat_step(description: Description) -> Step:
         lane=LaneBlock(_FEWEST_LANES, 1, -1),
         inputs=operands[:inputs],
         outputs=operands[inputs:],
-        combine=None if fold is None else Combine(fold.value),
+        combine=fold,
     )
 
 

@@ -37,7 +37,7 @@ def compile_bundle(bundle: Bundle) -> Program:
         name=bundle.name,
         symbols=tuple(buffer.name for buffer in bundle.arguments),
         scalars=tuple(scalar.name for scalar in bundle.scalars),
-        steps=_bound(bundle, templates),
+        body=_bound(bundle, templates),
         pool_bytes=bundle.pool_bytes,
         uses=tuple(_USES[buffer.role] for buffer in bundle.arguments),
     )

@@ -8,8 +8,9 @@ from math import prod
 import numpy as np
 
 from openspyre.artifact.model import Description
-from openspyre.program.model import ROW_SCALAR, Combine, RowStage, Step, StepKind
+from openspyre.program.model import ROW_SCALAR, RowStage, Step, StepKind
 from openspyre.spec.ops.expression import Lane, trace
+from openspyre.spec.ops.row import Fold
 
 
 def lower(description: Description, step: Step) -> Step:
@@ -17,8 +18,8 @@ def lower(description: Description, step: Step) -> Step:
     share = float(np.float32(1 / prod(dim.size for dim in description.dims if dim.reduced)))
     finish = trace(lambda total: total * share, (Lane.FLOAT,))
     stages = (
-        RowStage((0,), finish, 0, Combine.SUM),
+        RowStage((0,), finish, 0, Fold.SUM),
         RowStage((0,), trace(lambda x: x * x, (Lane.FLOAT,)), 1),
-        RowStage((1,), finish, 1, Combine.SUM),
+        RowStage((1,), finish, 1, Fold.SUM),
     )
     return replace(step, kind=StepKind.ROWS, stages=stages, row_results=(ROW_SCALAR, ROW_SCALAR + 1))

@@ -11,7 +11,7 @@ import numpy as np
 from openspyre.artifact.model import Description
 from openspyre.backend.map_step import Body, code_of, storing
 from openspyre.backend.operands import lane_of
-from openspyre.program.model import Combine, Step, StepKind
+from openspyre.program.model import Step, StepKind
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE, Fold, Row
 from openspyre.spec.ops.expression import Lane, Value, constant, trace
@@ -29,7 +29,7 @@ def lower(description: Description, step: Step) -> Step:
     # The card's registers: the total, the index of an arg reduction, then the launch's scalars.
     registers = (total, Lane.INT, *(lane_of(slot) for slot in description.scalar_slots))
     finish = trace(storing(_after(row, description), description), registers)
-    return replace(step, kind=StepKind.REDUCE, code=code, combine=Combine(row.fold.value), finish=finish)
+    return replace(step, kind=StepKind.REDUCE, code=code, combine=row.fold, finish=finish)
 
 
 def _before(row: Row) -> Body:

@@ -46,7 +46,7 @@ def test_a_number_is_a_scalar_of_the_launch() -> None:
 
 def test_what_is_read_as_more_than_one_value_stays_memory() -> None:
     for other in (rows(EPS), replace(ONE, strides=(64,)), replace(ONE, offset=1)):
-        program = replace(PROGRAM, steps=(*PROGRAM.steps, added(rows(X), other, rows(OUT))))
+        program = replace(PROGRAM, body=(*PROGRAM.steps, added(rows(X), other, rows(OUT))))
         assert BindNumbers(("eps",)).run(program) is program
     assert BindNumbers(()).run(PROGRAM) is PROGRAM
     assert BindNumbers(("nobody",)).run(PROGRAM) is PROGRAM

@@ -14,9 +14,10 @@ from openspyre.artifact import check
 from openspyre.artifact.model import Bundle, Description, Dim, Execution, Iota, Place, Role
 from openspyre.artifact.verify import examine
 from openspyre.backend import compile_bundle
-from openspyre.program.model import Combine, Contraction, LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import Contraction, LaneBlock, Loop, Operand, OperandKind, Step, StepKind
 from openspyre.program.text import parse_program, print_program
 from openspyre.spec.ops.expression import Lane
+from openspyre.spec.ops.row import Fold
 
 
 def steps(bundle: Bundle) -> tuple[Step, ...]:
@@ -43,7 +44,7 @@ def test_a_reduction_folds_its_lanes() -> None:
     assert step.kind is StepKind.REDUCE
     assert step.loops == (Loop(128, 32), Loop(4, 1, True))
     assert step.lane == LaneBlock(64, 200, 1, reduced=True)
-    assert step.combine is Combine.SUM
+    assert step.combine is Fold.SUM
     assert step.outputs[0] == Operand(OperandKind.SPLAT, 1, 0, (64, 0))
     assert step.finish is not None
     assert (step.finish.instructions, step.finish.results) == ((), (0,))
@@ -63,7 +64,7 @@ def test_an_arg_reduction_returns_the_index() -> None:
     dims = (Dim("i", 128), Dim("j", 200, reduced=True))
     op = Description("argmax", dims, (walk(x, (200, 1), (128, 200)),), (walk(out, (1, 0), (128, 200)),))
     (step,) = steps(Bundle("a", (x, out), (op,), (Execution("argmax", 0, (Place("x", 0), Place("out", 0))),)))
-    assert step.combine is Combine.ARG_MAX
+    assert step.combine is Fold.ARG_MAX
     assert step.finish is not None
     assert step.finish.results == (1,)
     assert step.finish.result_lanes == (Lane.INT,)

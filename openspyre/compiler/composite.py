@@ -17,8 +17,17 @@ from openspyre.spec.ops import TABLE, Kind, OpClass, Precision
 from openspyre.spec.ops.expression import Lane, Tracer, trace
 from openspyre.spec.ops.row_expression import FOLD, MOMENTS, ROW
 
-WIDE, TRUTH = "float32", "bool"
-_FOLDS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "any": "amax", "all": "amin", "prod": "prod"}
+WIDE, TRUTH, PLACE = "float32", "bool", "int64"
+_FOLDS = {
+    "sum": "sum",
+    "mean": "mean",
+    "max": "amax",
+    "min": "amin",
+    "any": "amax",
+    "all": "amin",
+    "prod": "prod",
+    "arg_max": "argmax",
+}
 _SAME = ("int_to_bool", "int_to_float", "copy")  # truth values are 0 and 1, whole numbers are floats here
 _LOGIC = {"and": "mul", "or": "maximum", "xor": "ne"}  # of truth values, which are 0 and 1
 _KNOWN = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sqrt": np.sqrt, "neg": np.negative}
@@ -186,7 +195,8 @@ class Expansion:
         if not isinstance(source, Held):
             raise InternalError(f"{self.op.name}: {self.op.row!r} folds a number")
         kept = source.dims - self.reduced
-        output = target if target is not None and target.dtype == source.dtype else self._temp(source.dtype, kept)
+        dtype = PLACE if name == "argmax" else source.dtype
+        output = target if target is not None and target.dtype == dtype else self._temp(dtype, kept)
         self._add(name, (source,), output, self._moving(output) | source.dims, self.reduced)
         return Held(output, kept)
 
@@ -280,7 +290,7 @@ def _number(bits: int, lane: Lane) -> float:
 
 def _own_dtype(op: Op) -> str:
     """The format a composite rounds to: its result's, or its operands' where it compares."""
-    kinds = [o.dtype for o in (*op.outputs, *op.inputs) if not isinstance(o, Iota) and o.dtype != TRUTH]
+    kinds = [o.dtype for o in (*op.outputs, *op.inputs) if not isinstance(o, Iota) and "float" in o.dtype]
     return kinds[0] if kinds else "float16"
 
 

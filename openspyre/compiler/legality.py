@@ -14,7 +14,7 @@ from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.compiler.structure import per_structure
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, require_supported
-from openspyre.spec.ops import TABLE, Indexing, Kind
+from openspyre.spec.ops import TABLE, Fold, Indexing, Kind
 
 Buffers = Mapping[str, Buffer]
 
@@ -26,8 +26,30 @@ def lanes_of(op: Op, buffers: Buffers) -> list[int | None]:
         return [*contraction_lanes(op, buffers)]
     if kind is Kind.INDEXED:
         return _indexed_lanes(op, buffers)
-    among = [d for d, dim in enumerate(op.dims) if dim.reduced] if kind is Kind.MOMENTS else range(len(op.dims))
-    return [_lane_dim(op, among, buffers)] * len(op.accesses)
+    return [_lane_dim(op, _lane_dims(op), buffers)] * len(op.accesses)
+
+
+_SPREAD_OUT = 1 << 20  # bytes a tensor may take whose sticks are mostly empty
+_ENOUGH_LANES = 16
+
+
+def fills_lanes(op: Op, access: Access, among: Collection[int]) -> bool:
+    """Whether one of these dims could run along an access's sticks: it fills them, or what it wastes is little."""
+    longest = max((op.dims[d].size for d in among), default=0)
+    if not longest:
+        return False
+    return longest >= _ENOUGH_LANES or elements(op, access) // longest * STICK_BYTES <= _SPREAD_OUT
+
+
+def _lane_dims(op: Op) -> Collection[int]:
+    """Where an op's lanes may run: two statistics are found along the sticks, the place of the largest across them."""
+    row = TABLE[op.row]
+    if row.kind is Kind.MOMENTS:
+        return [d for d, dim in enumerate(op.dims) if dim.reduced]
+    if row.documented and row.fold is Fold.ARG_MAX:
+        kept = [d for d, dim in enumerate(op.dims) if not dim.reduced and dim.size > 1]
+        return kept if fills_lanes(op, op.accesses[0], kept) else range(len(op.dims))
+    return range(len(op.dims))
 
 
 def contraction_lanes(op: Op, buffers: Buffers) -> tuple[int, int, int]:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from openspyre.program.model import LaneBlock, Operand, OperandKind, Program, Space, Step, StepKind, View
+from openspyre.program.model import (
+    LaneBlock,
+    Node,
+    Operand,
+    OperandKind,
+    Program,
+    Repeat,
+    Space,
+    Step,
+    StepKind,
+    View,
+)
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -37,16 +50,68 @@ class Footprint:
 
 def footprints(program: Program) -> dict[int, Footprint]:
     found: dict[int, Footprint] = {}
-    for step in program.steps:
-        for operand in step.inputs:
-            if (span := byte_span(step, operand)) is not None:
-                touched = _widened(found, operand.symbol, span)
-                touched.read = True
-                touched.read_first |= not touched.covers(span)
-        for operand in step.outputs:
-            if (span := byte_span(step, operand)) is not None:
-                _widened(found, operand.symbol, span).write(span)
+    for node in program.body:
+        written: list[_Access] = []
+        for step, loops in _in_loops((node,), ()):
+            for operand in step.inputs:
+                if (access := _access(step, operand, loops)) is not None:
+                    touched = _widened(found, operand.symbol, access.span())
+                    touched.read = True
+                    touched.read_first |= not (touched.covers(access.span()) or _covered(access, written))
+            written += [a for o in step.outputs if (a := _access(step, o, loops)) is not None]
+        for access in written:
+            _widened(found, access.operand.symbol, access.span()).write(access.span())
     return found
+
+
+class _Loop(NamedTuple):
+    place: tuple[int, ...]  # of the repeat in the tree
+    times: int
+
+
+class _Access(NamedTuple):
+    """Bytes of an operand in the first iteration, and how they move with the repeats around."""
+
+    operand: Operand
+    first: tuple[int, int]
+    loops: tuple[_Loop, ...]
+    advance: tuple[int, ...]  # bytes, of each loop
+
+    def span(self, common: int = 0) -> tuple[int, int]:
+        """Over all iterations of all loops but the outer `common` ones."""
+        reaches = [(loop.times - 1) * by for loop, by in zip(self.loops[common:], self.advance[common:], strict=True)]
+        return self.first[0] + sum(min(0, r) for r in reaches), self.first[1] + sum(max(0, r) for r in reaches)
+
+
+def _in_loops(
+    body: tuple[Node, ...], loops: tuple[_Loop, ...], path: tuple[int, ...] = ()
+) -> Iterator[tuple[Step, tuple[_Loop, ...]]]:
+    for number, node in enumerate(body):
+        match node:
+            case Step():
+                yield node, loops
+            case Repeat(count, inner):
+                yield from _in_loops(inner, (*loops, _Loop((*path, number), count)), (*path, number))
+
+
+def _access(step: Step, operand: Operand, loops: tuple[_Loop, ...]) -> _Access | None:
+    span = byte_span(step, operand)
+    if span is None:
+        return None
+    itemsize = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
+    advance = (*(by * itemsize for by in operand.advance), *(0,) * len(loops))[: len(loops)]
+    return _Access(operand, span, loops, advance)
+
+
+def _covered(read: _Access, written: list[_Access]) -> bool:
+    """Whether steps before it in the same repeat write all that a step reads, in the same iteration of what is around both."""
+    groups: dict[int, Footprint] = {}  # by how many loops are around both
+    for write in written:
+        loops = list(zip(read.loops, write.loops, strict=False))
+        shared = next((k for k, (mine, other) in enumerate(loops) if mine != other), len(loops))
+        if write.operand.symbol == read.operand.symbol and write.advance[:shared] == read.advance[:shared]:
+            groups.setdefault(shared, Footprint(0, 0)).write(write.span(shared))
+    return any(group.covers(read.span(shared)) for shared, group in groups.items())
 
 
 def _widened(found: dict[int, Footprint], symbol: int, span: tuple[int, int]) -> Footprint:
@@ -55,16 +120,19 @@ def _widened(found: dict[int, Footprint], symbol: int, span: tuple[int, int]) ->
     return known
 
 
-def byte_span(step: Step, operand: Operand) -> tuple[int, int] | None:
-    """First byte and the one behind the last that a step can touch of an operand in memory, by all cores."""
+def byte_span(step: Step, operand: Operand, counts: tuple[int, ...] = ()) -> tuple[int, int] | None:
+    """First byte and the one behind the last that a step can touch of an operand in memory, by all cores and in all iterations
+    of repeats of so many."""
     if not operand.kind.in_memory or operand.space is not Space.MEMORY:
         return None
     per_stick = DataFormats[operand.data_format].elems_per_stick()
     itemsize = STICK_BYTES // per_stick
     if (view := _view_of(step, operand)) is not None:
-        return operand.offset * itemsize, operand.offset * itemsize + view.layout.device_bytes
+        reaches = [view.layout.device_bytes // itemsize - 1]
+    else:
+        reaches = _reaches(step, operand, per_stick)
     first = last = operand.offset
-    for reach in _reaches(step, operand, per_stick):
+    for reach in (*reaches, *((count - 1) * by for count, by in zip(counts, operand.advance, strict=False))):
         first, last = first + min(reach, 0), last + max(reach, 0)
     return first * itemsize, (last + 1) * itemsize
 

@@ -9,7 +9,6 @@ from openspyre.program.model import (
     MAX_ROWS,
     MAX_STAGE_CONSTANTS,
     ROW_SCALAR,
-    Combine,
     Operand,
     OperandKind,
     RowStage,
@@ -25,8 +24,9 @@ from openspyre.program.registers import (
     result_types,
 )
 from openspyre.spec.ops.expression import MAX_REGISTERS
+from openspyre.spec.ops.row import Fold
 
-_ROW_FOLDS = (Combine.SUM, Combine.PROD, Combine.MAX, Combine.MIN)
+_ROW_FOLDS = (Fold.SUM, Fold.PROD, Fold.MAX, Fold.MIN)
 
 
 def element_text(operand: Operand) -> str:
@@ -201,7 +201,7 @@ def _runs(step: Step) -> Iterator[str]:
     if len(step.inputs) != 1 or len(step.outputs) != last or len(step.loops) != last + 1:
         yield f"needs one input, {last} output(s) and {last + 1} loops"
         return
-    if step.combine not in ((Combine.MAX, Combine.MIN) if sorts else (Combine.SUM, Combine.PROD)):
+    if step.combine not in ((Fold.MAX, Fold.MIN) if sorts else (Fold.SUM, Fold.PROD)):
         yield "this combination of elements is none of its own"
     (source,), first = step.inputs, step.outputs[0]
     if source.strides[1] != 1 or any(o.strides[last] != 1 or o.kind is not OperandKind.SPLAT for o in step.outputs):

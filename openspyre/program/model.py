@@ -1,27 +1,35 @@
-"""A card's program as frozen data: steps that are affine loop nests over device memory, cut into slices for the cores.
+"""A card's program as frozen data: a tree of counted loops and steps, which are affine loop nests over device memory, cut into
+slices for the cores.
 
-Twin of `csrc/card/program.h`, whose comments define what each field does.
+Twin of `csrc/card/program.h`, whose comments define what each field does. Enumerations and limits stand here alone: C++ has them
+from `csrc/generate.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import Code
+from openspyre.spec.ops.row import Fold
 
 MAX_LOOPS, MAX_OPERANDS = 10, 8
+MAX_DEPTH = 16  # repeats in each other
+LANE_UNIT, MAX_LANES = 32, 1024  # a block has a multiple of so many lanes, and at most so many
 ROW_SCALAR = 128  # names of row scalars begin here
 MAX_ROWS, MAX_ROW_SCALARS, MAX_STAGE_CONSTANTS = 24, 16, 64
 
 
 class OperandKind(StrEnum):
-    VECTOR = "vector"
-    SPLAT = "splat"
-    IOTA = "iota"
-    SCALAR = "scalar"
-    STRIDED = "strided"
+    """Where an operand's values come from. An output is a vector, or a splat: then lane 0 is stored, one element per point."""
+
+    VECTOR = "vector"  # a block's lanes are sticks, `tile_stride` elements apart
+    SPLAT = "splat"  # the one value at lane 0 serves all lanes
+    IOTA = "iota"  # no memory: offset + sum(index * stride) + lane * tile_stride, an int32
+    SCALAR = "scalar"  # number `symbol` of the launch: 32 bits as a register has them
+    STRIDED = "strided"  # a block's lanes are `tile_stride` elements apart, across the sticks of a tensor
 
     @property
     def in_memory(self) -> bool:
@@ -29,6 +37,8 @@ class OperandKind(StrEnum):
 
 
 class Space(StrEnum):
+    """Where an operand lies. Scratchpads: offsets count from their first byte, loop indices from the core's first."""
+
     MEMORY = "memory"
     SCRATCHPAD = "scratchpad"
 
@@ -43,26 +53,20 @@ class Use(StrEnum):
 
 
 class StepKind(StrEnum):
-    MAP = "map"
-    REDUCE = "reduce"
-    ROWS = "rows"
-    CONTRACT = "contract"
-    RELAYOUT = "relayout"
-    GATHER = "gather"
-    SCATTER = "scatter"
-    SCAN = "scan"
-    SORT = "sort"
-
-
-class Combine(StrEnum):
-    SUM = "sum"
-    PROD = "prod"
-    MAX = "max"
-    MIN = "min"
-    ANY = "any"
-    ALL = "all"
-    ARG_MAX = "arg_max"
-    ARG_MIN = "arg_min"
+    MAP = "map"  # code over inputs, stored to outputs
+    REDUCE = (
+        "reduce"  # `code` gives one register, `combine` folds it over reduced loops and lanes, `finish` maps the total
+    )
+    ROWS = "rows"  # stages of map and reduce over one row, fp32 in between
+    CONTRACT = "contract"  # outputs[0][.., n] = sum over k of inputs[0][.., k] * inputs[1][.., k, n]
+    RELAYOUT = "relayout"  # elements from one view to another, any layouts: a copy of the DMA's
+    GATHER = "gather"  # rows of a table by an index tensor
+    SCATTER = "scatter"  # the reverse: set or add
+    # Rows of elements one behind the other, operands read and written as splats. Loops: rows, then the elements of a row.
+    SCAN = "scan"  # running sum or product
+    SORT = (
+        "sort"  # a third loop counts the elements kept, largest (max) or smallest (min) first; values and int32 places
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Operand:
     data_format: str = "SEN169_FP16"
     space: Space = Space.MEMORY
     owner: int = -1  # of the scratchpad; -1: the core that runs the step
+    advance: tuple[int, ...] = ()  # elements per iteration of each repeat around the step, outermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ class RowStage:
     rows: tuple[int, ...]
     code: Code
     target: int
-    combine: Combine | None = None
+    combine: Fold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ class Step:
     outputs: tuple[Operand, ...] = ()
     code: Code | None = None
     finish: Code | None = None
-    combine: Combine | None = None
+    combine: Fold | None = None
     stages: tuple[RowStage, ...] = ()
     row_results: tuple[int, ...] = ()  # row register, or 128 + row scalar, of each output
     contraction: Contraction | None = None
@@ -158,16 +163,41 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A counted loop: its body runs `count` times, each time with the operands in memory moved by their `advance`."""
+
+    count: int
+    body: tuple[Node, ...]
+
+
+Node = Step | Repeat
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     name: str
     symbols: tuple[str, ...]  # buffer names, in the order of a launch's addresses
     scalars: tuple[str, ...]
-    steps: tuple[Step, ...]
+    body: tuple[Node, ...]
     pool_bytes: int = 0  # temporaries, given by the launch as the last symbol if not 0
     whole_sticks: bool = False  # steps do not know which lanes are elements: lanes nobody wrote may be computed with
     uses: tuple[Use, ...] = ()  # of each symbol; empty: nobody has said, all may be shared. The pool is scratch.
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step once, in the order of the text, those in repeats too."""
+        return tuple(_listed(self.body))
 
     def use(self, symbol: int) -> Use:
         if symbol == len(self.symbols):
             return Use.SCRATCH
         return self.uses[symbol] if self.uses else Use.SHARED
+
+
+def _listed(body: tuple[Node, ...]) -> Iterator[Step]:
+    for node in body:
+        match node:
+            case Step():
+                yield node
+            case Repeat(_, inner):
+                yield from _listed(inner)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from openspyre.program.model import Combine, Operand, OperandKind
+from openspyre.program.model import Operand, OperandKind
+from openspyre.spec.formats import HELD_IN, TENSOR_DTYPES
 from openspyre.spec.ops.expression import MAX_REGISTERS, PRIMITIVES, Code, Lane
+from openspyre.spec.ops.row import Fold
 
 
 class Register(StrEnum):
@@ -18,24 +20,14 @@ class Register(StrEnum):
     ANY = "any"  # a constant or a scalar of the launch: 32 bits that tell nobody what they are
 
 
-_OF_LANE = {Lane.FLOAT: Register.FLOAT, Lane.INT: Register.INT, Lane.BOOL: Register.INT}
+OF_LANE = {Lane.FLOAT: Register.FLOAT, Lane.INT: Register.INT, Lane.BOOL: Register.INT}
 _SHARED = "shared"  # the same type in all places where it stands, whichever
-_SIGNATURES: dict[str, tuple[tuple[str, ...], str]] = {
-    name: (tuple(_OF_LANE[lane] for lane in lanes), _OF_LANE[result]) for name, (lanes, result) in PRIMITIVES.items()
+SIGNATURES: dict[str, tuple[tuple[str, ...], str]] = {
+    name: (tuple(OF_LANE[lane] for lane in lanes), OF_LANE[result]) for name, (lanes, result) in PRIMITIVES.items()
 } | {"select": ((Register.INT, _SHARED, _SHARED), _SHARED), "copy": ((_SHARED,), _SHARED)}
 
-_WORDS = ("IEEE_INT32", "SENUINT32", "SEN169_FP16", "IEEE_FP32")
-_BYTES = ("SENINT8", "SENINT16", *_WORDS)
-_FLOAT_FORMATS = ("SEN169_FP16", "IEEE_FP32", "IEEE_FP16", "BFLOAT16", "SEN143_FP8", "SEN152_FP8")
-_FLOATS = ("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2fnuz")
-HELD_IN: dict[str, tuple[str, ...]] = dict.fromkeys(_FLOATS, _FLOAT_FORMATS) | {
-    "bool": _BYTES,
-    "uint8": _BYTES,
-    "int8": tuple(form for form in _BYTES if form != "SENUINT32"),
-    "int16": ("SENINT16", "IEEE_INT32", "SEN169_FP16", "IEEE_FP32"),
-    "int32": _WORDS,
-    "int64": ("IEEE_INT64", *_WORDS),
-}
+_HELD_IN = {dtype: frozenset(form.name for form in forms) for dtype, forms in HELD_IN.items()}
+_FLOATS = tuple(name for name in TENSOR_DTYPES if "float" in name)
 
 
 def loaded_type(operand: Operand) -> Register:
@@ -49,7 +41,7 @@ def loaded_type(operand: Operand) -> Register:
 
 
 def has_codec(operand: Operand) -> bool:
-    return not operand.kind.in_memory or operand.data_format in HELD_IN.get(operand.dtype, ())
+    return not operand.kind.in_memory or operand.data_format in _HELD_IN.get(operand.dtype, ())
 
 
 def can_store(operand: Operand, kind: Register) -> bool:
@@ -57,8 +49,8 @@ def can_store(operand: Operand, kind: Register) -> bool:
     return fits and has_codec(operand)
 
 
-def folded_type(combine: Combine | None, kind: Register) -> Register:
-    if combine in (Combine.ANY, Combine.ALL):
+def folded_type(combine: Fold | None, kind: Register) -> Register:
+    if combine in (Fold.ANY, Fold.ALL):
         return Register.INT
     return Register.FLOAT if kind is Register.ANY else kind
 
@@ -78,10 +70,10 @@ def result_types(code: Code, inputs: Sequence[Register], where: str, problems: l
     if len(code.result_lanes) != len(found):
         follow.complain(f"{len(code.result_lanes)} types for {len(found)} results")
     for place, lane in enumerate(code.result_lanes[: len(found)]):
-        if not _agree(found[place], _OF_LANE[lane]):
-            follow.complain(f"result {place} is said to be {_OF_LANE[lane]}, found {found[place]}")
+        if not _agree(found[place], OF_LANE[lane]):
+            follow.complain(f"result {place} is said to be {OF_LANE[lane]}, found {found[place]}")
         if found[place] is Register.ANY:
-            found[place] = _OF_LANE[lane]
+            found[place] = OF_LANE[lane]
     return found
 
 
@@ -115,10 +107,10 @@ class _Types:
 
     def step(self, place: int, opcode: str, target: int, sources: tuple[int, ...]) -> None:
         what = f"instruction {place} ({opcode})"
-        if opcode not in _SIGNATURES:
+        if opcode not in SIGNATURES:
             self.complain(f"{what} is no primitive of the vector unit")
             return
-        wanted, result = _SIGNATURES[opcode]
+        wanted, result = SIGNATURES[opcode]
         if len(sources) != len(wanted):
             self.complain(f"{what} takes {len(wanted)} registers, found {len(sources)}")
         shared = Register.ANY

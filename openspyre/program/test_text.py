@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from openspyre.program.lines import InvalidProgram
 from openspyre.program.model import (
-    Combine,
     Contraction,
     LaneBlock,
     Loop,
     Operand,
     OperandKind,
     Program,
+    Repeat,
     RowStage,
     Space,
     Step,
@@ -26,6 +26,7 @@ from openspyre.program.text import parse_program, print_program
 from openspyre.spec.formats import TENSOR_DTYPES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
+from openspyre.spec.ops.row import Fold
 
 EMPTY = 'program {"name": "p", "symbols": [], "scalars": [], "pool_bytes": 0, "whole_sticks": false, "uses": []}'
 NAMES = st.text(max_size=6)
@@ -55,10 +56,12 @@ OPERANDS = st.builds(
     DTYPES,
     st.sampled_from([f.name for f in DataFormats]),
     st.sampled_from(list(Space)),
+    st.integers(-1, 31),
+    TUPLES,
 )
 LAYOUTS = st.lists(st.integers(1, 300), max_size=4).map(lambda size: SpyreTensorLayout(size, "float16"))
 VIEWS = st.builds(View, st.integers(0, 9), DTYPES, LAYOUTS, DTYPES, TUPLES, TUPLES, NUMBERS, TUPLES, TUPLES)
-COMBINES = st.none() | st.sampled_from(list(Combine))
+COMBINES = st.none() | st.sampled_from(list(Fold))
 STEPS = st.builds(
     Step,
     name=NAMES,
@@ -78,13 +81,18 @@ STEPS = st.builds(
     index_bound=NUMBERS,
     accumulate=st.booleans(),
 )
+BODIES = st.recursive(
+    st.lists(STEPS, max_size=2).map(tuple),
+    lambda bodies: st.lists(STEPS | st.builds(Repeat, NUMBERS, bodies), max_size=2).map(tuple),
+    max_leaves=3,
+)
 NAME_LISTS = st.lists(NAMES, max_size=3).map(tuple)
 PROGRAMS = st.builds(
     Program,
     NAMES,
     NAME_LISTS,
     NAME_LISTS,
-    st.lists(STEPS, max_size=2).map(tuple),
+    BODIES,
     NUMBERS,
     st.booleans(),
     st.lists(st.sampled_from(list(Use)), max_size=3).map(tuple),
@@ -121,6 +129,9 @@ def test_a_changed_text_is_a_program_or_refused(program: Program, data: st.DataO
         (EMPTY.replace("0", "true"), "pool_bytes"),
         (EMPTY + '\nloop {"extent": 1}', "expected the end"),
         (EMPTY + " junk", "a JSON object"),
+        (EMPTY + '\nrepeat {"count": 2}', "'end' should follow"),
+        (EMPTY + "\nend {}", "line 2, keyword: found 'end', expected the end"),
+        (EMPTY + '\nrepeat {"count": 2}' * 17, "repeat: found 'depth 17', expected at most 16"),
         (EMPTY.replace("0", str(2**63)), "64 bits"),
     ],
 )

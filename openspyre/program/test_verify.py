@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from openspyre.program.model import (
-    Combine,
     LaneBlock,
     Loop,
     Operand,
@@ -21,6 +20,7 @@ from openspyre.program.model import (
 )
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Code, Instruction, Lane
+from openspyre.spec.ops.row import Fold
 
 F, WORD = Lane.FLOAT, Lane.INT
 DOUBLED = Code((F,), (), (Instruction("add", 1, (0, 0)),), (1,), (F,))
@@ -42,7 +42,7 @@ ROWS = Step(
     (half(0, 64, 512),),
     (half(1, 64, 512), half(2, 64, 512)),
     stages=(
-        RowStage((0,), KEPT, 0, Combine.SUM),
+        RowStage((0,), KEPT, 0, Fold.SUM),
         RowStage((0, 128), Code((F, F), (), (Instruction("sub", 2, (0, 1)),), (2,), (F,)), 1),
         RowStage((1,), COPIED, 2),
     ),
@@ -56,7 +56,7 @@ COUNT = replace(
     row_results=(),
     inputs=(half(0, 64, 512), Operand(OperandKind.SCALAR, 0, 0, (0, 0), 0, "int64", "IEEE_INT32")),
     outputs=(TOTAL,),
-    combine=Combine.SUM,
+    combine=Fold.SUM,
     code=Code((F, WORD), (), (), (1,), (WORD,)),
     finish=Code((WORD, WORD, WORD), (), (), (0,), (WORD,)),
 )

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 
 from openspyre.program.lines import InvalidProgram, Line, Lines
 from openspyre.program.model import (
-    Combine,
+    MAX_DEPTH,
     Contraction,
     LaneBlock,
     Loop,
+    Node,
     Operand,
     OperandKind,
     Program,
+    Repeat,
     RowStage,
     Space,
     Step,
@@ -21,13 +23,14 @@ from openspyre.program.model import (
     Use,
     View,
 )
+from openspyre.program.registers import SIGNATURES
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops.expression import PRIMITIVES, Code, Instruction, Lane
+from openspyre.spec.ops.expression import Code, Instruction, Lane
+from openspyre.spec.ops.row import Fold
 
 _encode = json.JSONEncoder(separators=(", ", ": ")).encode
-_OPCODES = (*PRIMITIVES, "select", "copy")
 
 
 def print_program(program: Program) -> str:
@@ -42,9 +45,18 @@ def print_program(program: Program) -> str:
             uses=list(program.uses),
         )
     ]
-    for step in program.steps:
-        lines += [("  " if number else "") + line for number, line in enumerate(_step_lines(step))]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_node_lines(program.body, ""), ""])
+
+
+def _node_lines(body: tuple[Node, ...], indent: str) -> Iterator[str]:
+    for node in body:
+        match node:
+            case Step():
+                yield from (indent + ("  " if number else "") + line for number, line in enumerate(_step_lines(node)))
+            case Repeat(count, inner):
+                yield indent + _line("repeat", count=count)
+                yield from _node_lines(inner, indent + "  ")
+                yield indent + _line("end")
 
 
 def _line(keyword: str, **values: object) -> str:
@@ -102,6 +114,7 @@ def _operand_line(keyword: str, operand: Operand) -> str:
         data_format=operand.data_format,
         space=operand.space,
         owner=operand.owner,
+        advance=list(operand.advance),
     )
 
 
@@ -144,16 +157,29 @@ def parse_program(text: str) -> Program:
     symbols, scalars = head.texts("symbols"), head.texts("scalars")
     name, pool_bytes, whole_sticks = head.text("name"), head.integer("pool_bytes"), head.truth("whole_sticks")
     uses = head.choices("uses", Use)
-    steps = []
-    while lines.next_is("step"):
-        steps.append(_parse_step(lines))
+    body = tuple(_parse_nodes(lines, 0))
     lines.expect_end()
-    return Program(name, symbols, scalars, tuple(steps), pool_bytes, whole_sticks, uses)
+    return Program(name, symbols, scalars, body, pool_bytes, whole_sticks, uses)
+
+
+def _parse_nodes(lines: Lines, depth: int) -> Iterator[Node]:
+    while True:
+        if lines.next_is("step"):
+            yield _parse_step(lines)
+        elif lines.next_is("repeat"):
+            head = lines.take("repeat")
+            if depth == MAX_DEPTH:
+                raise head.wrong("repeat", f"depth {depth + 1}", f"at most {MAX_DEPTH} in each other")
+            body = tuple(_parse_nodes(lines, depth + 1))
+            lines.take("end")
+            yield Repeat(head.integer("count"), body)
+        else:
+            return
 
 
 def _parse_step(lines: Lines) -> Step:
     head = lines.take("step")
-    combine = head.optional_choice("combine", Combine)
+    combine = head.optional_choice("combine", Fold)
     return Step(
         name=head.text("name"),
         kind=head.choice("kind", StepKind),
@@ -195,6 +221,7 @@ def _parse_operand(line: Line) -> Operand:
         line.text("data_format"),
         line.choice("space", Space),
         line.integer("owner"),
+        line.integers("advance"),
     )
 
 
@@ -217,7 +244,7 @@ def _parse_code_head(line: Line) -> tuple[tuple[Lane, ...], tuple[int, ...], tup
 
 def _parse_instruction(line: Line) -> Instruction:
     opcode = line.text("opcode")
-    if opcode not in _OPCODES:
+    if opcode not in SIGNATURES:
         raise line.wrong("opcode", opcode, "a primitive of the vector unit")
     return Instruction(opcode, line.integer("target"), line.integers("sources"))
 
@@ -225,7 +252,7 @@ def _parse_instruction(line: Line) -> Instruction:
 def _parse_stages(lines: Lines) -> Iterator[RowStage]:
     for head in lines.all("stage"):
         rows, target = head.integers("rows"), head.integer("target")
-        combine = head.optional_choice("combine", Combine)
+        combine = head.optional_choice("combine", Fold)
         code = _parse_code(lines, "code")
         if code is None:
             raise head.wrong("code", None, "the code of the stage")

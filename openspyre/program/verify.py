@@ -9,24 +9,84 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from openspyre.program.footprint import byte_span
 from openspyre.program.kinds import KINDS, element_text
-from openspyre.program.model import MAX_LOOPS, MAX_OPERANDS, Operand, OperandKind, Program, Space, Step, StepKind, Use
+from openspyre.program.model import (
+    LANE_UNIT,
+    MAX_DEPTH,
+    MAX_LANES,
+    MAX_LOOPS,
+    MAX_OPERANDS,
+    Node,
+    Operand,
+    OperandKind,
+    Program,
+    Repeat,
+    Space,
+    Step,
+    StepKind,
+    Use,
+)
 from openspyre.program.registers import has_codec
+from openspyre.program.tree import steps_of
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.machine import SPYRE
-
-_LANE_UNIT, _MAX_LANES, _MAX_EXTENT = 32, 1024, 1 << 40
 
 
 def problems(program: Program) -> list[str]:
     """Everything that is wrong with a program; empty if nothing is."""
+    found = [*_repeats(program.body, ()), *_steps(program)]
+    return found or [*_bounds(program), *_uses(program)]
+
+
+def _repeats(body: tuple[Node, ...], counts: tuple[int, ...]) -> Iterator[str]:
+    """Loops that end."""
+    for node in body:
+        if not isinstance(node, Repeat):
+            continue
+        if not 1 <= node.count <= SPYRE.max_loop_passes or not node.body:
+            yield f"a repeat of {len(node.body)} nodes, {node.count} times: it must have some, and run at least once"
+        elif prod(counts) * node.count > SPYRE.max_iterations_per_op:
+            yield f"repeats run their body {prod(counts) * node.count} times, {SPYRE.max_iterations_per_op} are the most"
+        elif len(counts) == MAX_DEPTH:
+            yield f"more than {MAX_DEPTH} repeats in each other"
+        else:
+            yield from _repeats(node.body, (*counts, node.count))
+
+
+def _steps(program: Program) -> Iterator[str]:
     symbols = len(program.symbols) + (1 if program.pool_bytes else 0)
-    found = [
-        f"step {number} {step.name!r}: {what}"
-        for number, step in enumerate(program.steps)
-        for what in step_problems(step, symbols, len(program.scalars))
-    ]
-    return found or list(_uses(program))
+    for number, (step, counts) in enumerate(steps_of(program.body)):
+        for what in [*_advances(step, counts), *step_problems(step, symbols, len(program.scalars))]:
+            yield f"step {number} {step.name!r}: {what}"
+
+
+def _advances(step: Step, counts: tuple[int, ...]) -> Iterator[str]:
+    for where, operand in named_operands(step):
+        if len(operand.advance) > len(counts):
+            yield f"{where} moves with {len(operand.advance)} repeats, there are {len(counts)} around the step"
+        elif any(operand.advance) and not operand.kind.in_memory:
+            yield f"{where} has no memory and cannot move"
+
+
+def _bounds(program: Program) -> Iterator[str]:
+    """No iteration moves an operand out of the front of its buffer, or out of the pool. How large others are is known at the launch."""
+    for number, (step, counts) in enumerate(steps_of(program.body)):
+        for where, operand in named_operands(step):
+            span = byte_span(step, operand, counts) if any(operand.advance) else None
+            if span is None:
+                continue
+            name = program.symbols[operand.symbol] if operand.symbol < len(program.symbols) else "the pool"
+            if span[0] < 0:
+                yield f"step {number} {step.name!r}: {where} begins {-span[0]} bytes before {name}"
+            if operand.symbol == len(program.symbols) and span[1] > program.pool_bytes:
+                yield f"step {number} {step.name!r}: {where} reaches byte {span[1] - 1} of the pool, which has {program.pool_bytes}"
+
+
+def named_operands(step: Step) -> Iterator[tuple[str, Operand]]:
+    for kind, operands in (("input", step.inputs), ("output", step.outputs)):
+        for place, operand in enumerate(operands):
+            yield f"{kind} {place}", operand
 
 
 def _uses(program: Program) -> Iterator[str]:
@@ -68,7 +128,7 @@ def _loops(step: Step) -> Iterator[str]:
     cores = 1
     for place, loop in enumerate(step.loops):
         where = f"loop {place} (extent {loop.extent}, split {loop.split})"
-        if not 1 <= loop.extent < _MAX_EXTENT:
+        if not 1 <= loop.extent <= SPYRE.max_loop_passes:
             yield f"{where}: the extent is out of range"
         if not 1 <= loop.split <= SPYRE.cores:
             yield f"{where}: a split is 1 to {SPYRE.cores}"
@@ -90,8 +150,8 @@ def _lanes(step: Step) -> Iterator[str]:
     if lane is None:
         yield "it says nothing of its lanes"
         return
-    if lane.lanes % _LANE_UNIT or not _LANE_UNIT <= lane.lanes <= _MAX_LANES:
-        yield f"{lane.lanes} lanes, a block has a multiple of {_LANE_UNIT} up to {_MAX_LANES}"
+    if lane.lanes % LANE_UNIT or not LANE_UNIT <= lane.lanes <= MAX_LANES:
+        yield f"{lane.lanes} lanes, a block has a multiple of {LANE_UNIT} up to {MAX_LANES}"
     if not -1 <= lane.block_loop < len(step.loops):
         yield f"block_loop {lane.block_loop} is not a loop"
         return

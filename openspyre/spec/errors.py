@@ -1,6 +1,6 @@
 """The catalogue of errors: one class per mistake, each also of the builtin kind its user would catch.
 
-The card's C++ half raises the same classes: `by_fault` names them as `csrc/card/error.h` does.
+The card's C++ half raises the same classes: its enumeration of faults is generated from `by_fault`.
 """
 
 

@@ -41,6 +41,7 @@ class Machine:
     # Loops of one op: the passes of each, and the points of all together.
     max_loop_passes: int = (1 << 40) - 1
     max_points_per_op: int = (1 << 44) - 1
+    max_iterations_per_op: int = 1 << 24  # of the loops around it, all together
     segments: int = 8
     segment_bytes: int = 16 * GIB
     program_segment: int = 7

@@ -1,6 +1,3 @@
-import re
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,17 +9,6 @@ from openspyre.spec.formats import (
     get_elem_in_stick,
     is_supported,
 )
-
-FORMATS_HEADER = Path(__file__).parents[2] / "csrc" / "card" / "formats.h"
-
-
-@pytest.mark.skipif(not FORMATS_HEADER.exists(), reason="needs the source tree")
-@pytest.mark.parametrize(("python", "cpp"), [(DataFormats, "DataFormat"), (ElementArrangement, "ElementArrangement")])
-def test_values_are_those_of_the_card(python: type[DataFormats] | type[ElementArrangement], cpp: str) -> None:
-    enum = re.search(rf"enum class {cpp} [^{{]*\{{(.*?)\}};", FORMATS_HEADER.read_text(), re.DOTALL)
-    assert enum is not None
-    of_the_card = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", enum[1])}
-    assert of_the_card == {member.name: member.value for member in python}
 
 
 def test_a_format_prints_as_python_that_evaluates_back() -> None:

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(written, indent=2))
     else:
-        ops = sum(len(list(bundle.function.executions())) for bundle in bundles)
+        ops = sum(bundle.function.count() for bundle in bundles)
         print(f"{', '.join(bundle.name for bundle in bundles)}: {ops} ops executed in {len(bundles)} launch(es)")
         print("\n".join(f"{name}: {path}" for name, path in written.items()))
     return 0

@@ -64,6 +64,7 @@ GRAPHS = (
     graph("argmax", lambda x: (x.argmax(-1), x.argmin(0), x.argmax()), half(5, 70)),
     graph("prod_and_norms", lambda x: x.prod(1) + x.norm(dim=1) + x.abs().amax(1) + torch.linalg.vector_norm(x, 1, dim=1), single(8, 16)),
     graph("logsumexp", lambda x: torch.logsumexp(x, -1) + torch.logsumexp(x, (0, 1)), single(8, 16)),
+    graph("logsumexp_in_16_bits", lambda x: (x.logsumexp(-1), x.logsumexp(0, keepdim=True)), half(8, 70)),
     graph("softmaxes", lambda x: F.softmax(x, -1) + F.log_softmax(x, 1) + F.softmin(x, 0), half(8, 5, 70)),
     graph("softmax_in_fp32", lambda x: F.softmax(x, -1, dtype=torch.float32).to(x.dtype), half(8, 70)),
     graph("reduce_then_broadcast", lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-3), half(5, 70)),

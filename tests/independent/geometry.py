@@ -88,7 +88,10 @@ def _absent_rows(
     """The gap of a restickify is memory not walked or rows not in memory: start addresses or the length tell."""
     if operation.name not in ABSENT_PADDING or tensor.component != "hbm":
         return {}
-    unsure = [d for d in tensor.order if tensor.walks(d) and d not in tensor.sticks and 0 < tensor.gap(d, -1) < 64]
+    # Only a dim that another tensor has along its sticks is padded, to whole sticks of that; one row at least is there.
+    others = {d: lanes for other in (*operation.inputs, operation.output) for d, lanes in other.sticks.items()}
+    gaps = {d: tensor.gap(d, -1) for d in tensor.order if tensor.walks(d) and d not in tensor.sticks and d in others}
+    unsure = [d for d, gap in gaps.items() if 0 < gap < min(others[d], operation.sizes[d])]
     best: tuple[list[bool], dict[str, int]] | None = None
     for absent in product([True, False], repeat=len(unsure)):
         fewer = zip(unsure, absent, strict=True)

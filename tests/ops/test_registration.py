@@ -29,3 +29,22 @@ def test_rows_of_a_pointwise_name_serve_in_place_and_out_forms_too():
     assert {"add.Tensor", "add_.Tensor", "add.out", "relu", "relu_", "clamp", "clamp.out", "clamp_min.Tensor"} <= set(
         eager._bindings
     )
+
+
+def _kinds(overload):
+    return [str(argument.type) for argument in overload._schema.arguments]
+
+
+def test_an_overload_in_place_has_the_rows_of_the_one_that_is_not():
+    """Else they round differently: `x.pow_(2)` once was a power, `x.pow(2)` a product."""
+    torch.zeros(1).to("spyre")
+    compared = 0
+    for binding, _ in eager._bindings.values():
+        base = binding.overload._schema.name.removeprefix("aten::")
+        plain = getattr(torch.ops.aten, base.removesuffix("_"), None) if base.endswith("_") else None
+        for name in plain.overloads() if plain is not None else ():
+            bound = eager.binding_of(f"aten.{base.removesuffix('_')}.{name}")
+            if bound is not None and _kinds(bound[0].overload) == _kinds(binding.overload):
+                assert binding.rows == bound[0].rows, base
+                compared += 1
+    assert compared > 50

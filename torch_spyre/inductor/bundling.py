@@ -12,6 +12,7 @@ from time import perf_counter
 
 import torch
 
+from openspyre.spec.errors import InternalError
 from openspyre.spec.packing import packed
 from torch_spyre.inductor.border import OrderedSet
 from torch_spyre.inductor.constants import constant_on_card, known_values, move_constants
@@ -83,11 +84,11 @@ def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
     changed: dict[int, Node] = {}  # storage -> the last node that wrote it in place
     draws: list[Node] = []  # random numbers are drawn in the graph's order, whoever draws them
     for node in graph.nodes:
-        storages = nodes.storages_read(node)
+        storages = nodes.storages_touched(node)
         after = [changed[s] for s in storages if s in changed]
-        written = set(nodes[node.args[0]].storages) if nodes[node].mutates else set()
+        written = storages & set(nodes[node.args[0]].storages) if nodes[node].mutates else set()
         after += [reader for s in written for reader in touched.get(s, ())]
-        if draws_numbers(node):
+        if draws_numbers(node) and not nodes[node].is_empty:
             after += draws[-1:]
             draws.append(node)
         if after:
@@ -228,4 +229,6 @@ def _in_order(graph: torch.fx.Graph, plan: _Plan) -> None:
                 previous = node
             else:
                 waiting.append(node)
+        if len(waiting) == len(pending):
+            raise InternalError(f"these nodes wait for each other: {', '.join(node.name for node in waiting)}")
         pending = waiting

@@ -201,6 +201,12 @@ class Nodes:
     def storages_read(self, node: Node) -> set[int]:
         return {storage for source in node.all_input_nodes for storage in self[source].storages}
 
+    def storages_touched(self, node: Node) -> set[int]:
+        """Those of which a node reads or writes elements: what is empty asks for no order."""
+        if self[node].is_empty and not self[node].mutates:
+            return set()
+        return {t.storage for source in node.all_input_nodes for t in self[source].tensors if not t.is_empty}
+
     def stays_on_host(self, node: Node) -> bool:
         """Whether a node reads and makes nothing but tensors and numbers of the host."""
         touched = [tensor for near in (node, *node.all_input_nodes) for tensor in self[near].tensors]

@@ -6,20 +6,12 @@ The C++ half has the same rules for what each launch brings (csrc/torch/encode.c
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 
 import numpy as np
 import torch
 
 from openspyre.spec.encodings import sen169_decode, sen169_encode
-
-
-class Rule(StrEnum):
-    CUT = ""  # to the dtype's bits
-    CHECKED = "_checked"  # an error beyond the dtype's range
-    ENDS = "_ends"  # int64's two ends stand for the card's
-    DIVISOR = "_divisor"  # an error where nothing is left of it
-
+from openspyre.spec.launch_numbers import Rule
 
 _BITS = {torch.int8: 8, torch.uint8: 8, torch.int16: 16, torch.int32: 32}
 _INT32, _INT64 = torch.iinfo(torch.int32), torch.iinfo(torch.int64)

@@ -12,7 +12,7 @@ from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.memory import Memory, in_memory, itemsize
 from openspyre.backend.fusion.values import Home, Values, values_of
 from openspyre.program.footprint import footprints
-from openspyre.program.model import Operand, Program, Step, Use
+from openspyre.program.model import Operand, Program, Repeat, Step, Use
 from openspyre.program.verify import step_problems
 from openspyre.spec.formats import STICK_BYTES
 
@@ -36,7 +36,7 @@ class FuseSteps:
 
     def fused(self, program: Program) -> Fused:
         """With the reasons, where fusion made a program that no card would take: each is a defect of ours."""
-        if len(program.steps) < 2:
+        if len(program.steps) < 2 or any(isinstance(node, Repeat) for node in program.body):
             return Fused(program)
         symbols = len(program.symbols) + (1 if program.pool_bytes else 0)
         uses = tuple(map(program.use, range(symbols)))
@@ -53,7 +53,7 @@ class FuseSteps:
         if problems:
             _log.warning("program %r runs without fusion, which made it wrong: %s", program.name, "; ".join(problems))
             return Fused(program, problems)
-        return Fused(_without_idle_end(replace(program, steps=tuple(step.step(values.homes) for step in kept))))
+        return Fused(_without_idle_end(replace(program, body=tuple(step.step(values.homes) for step in kept))))
 
 
 def _without_idle_end(program: Program) -> Program:

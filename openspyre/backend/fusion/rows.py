@@ -14,7 +14,6 @@ from openspyre.program.model import (
     MAX_OPERANDS,
     MAX_STAGE_CONSTANTS,
     ROW_SCALAR,
-    Combine,
     Operand,
     OperandKind,
     RowStage,
@@ -22,8 +21,9 @@ from openspyre.program.model import (
     StepKind,
 )
 from openspyre.spec.ops.expression import Code
+from openspyre.spec.ops.row import Fold
 
-_FOLDS = (Combine.SUM, Combine.PROD, Combine.MAX, Combine.MIN)
+_FOLDS = (Fold.SUM, Fold.PROD, Fold.MAX, Fold.MIN)
 _LONGEST_ROW = 1 << 16  # lanes; rows are kept in 32 bits while they are worked on
 
 

@@ -34,7 +34,7 @@ def fused(*steps: Step, uses: tuple[Use, ...] = USES) -> tuple[Step, ...]:
     found = FuseSteps().fused(program)
     assert found.problems == () and problems(found.program) == []
     assert found.program.pool_bytes <= program.pool_bytes
-    assert replace(found.program, steps=(), pool_bytes=0) == replace(program, steps=(), pool_bytes=0)
+    assert replace(found.program, body=(), pool_bytes=0) == replace(program, body=(), pool_bytes=0)
     if len(found.program.steps) == len(steps):
         assert found.program is program, "what cannot be improved stays as it is"
     return found.program.steps

@@ -9,10 +9,11 @@ from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, Part, nest_of
 from openspyre.backend.superdsc.pointwise import MASK_VALUE, number, step_of
 from openspyre.backend.superdsc.staging import parts_of, placed
-from openspyre.program.model import Combine, Contraction, Step, StepKind
+from openspyre.program.model import Contraction, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, trace
+from openspyre.spec.ops.row import Fold
 
 _MULTIPLIED = (DataFormats.SEN169_FP16, DataFormats.IEEE_FP32)  # what the card has kernels for
 
@@ -98,4 +99,4 @@ def _points(instance: Instance, a: Access, b: Access, out: Access, k: str) -> St
     code = trace(lambda x, y: x * y, (Lane.FLOAT, Lane.FLOAT))
     finish = trace(lambda total, index: total, (Lane.FLOAT, Lane.INT))
     inputs = (nest.operand(a), nest.operand(b))
-    return step_of(nest, StepKind.REDUCE, inputs, (nest.operand(out),), code=code, combine=Combine.SUM, finish=finish)
+    return step_of(nest, StepKind.REDUCE, inputs, (nest.operand(out),), code=code, combine=Fold.SUM, finish=finish)

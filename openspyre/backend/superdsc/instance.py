@@ -153,9 +153,10 @@ def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, arguments: Argumen
     from one of rows that are left out: the distances of the cores do, or the argument's length. The pool's length tells nothing."""
     if op.op != "ReStickifyOpHBM" or tensor.component is not Component.MEMORY:
         return {}
-    sticks = {stick.label for stick in tensor.sticks}
-    lanes = max(stick.size for other in op.tensors for stick in other.sticks)
-    unsure = [label for label in tensor.order if label not in sticks and 0 < tensor.gap(label) < lanes]
+    # A dim is padded for the sticks of another tensor: by less than one of them, and behind one row at least.
+    own = {stick.label for stick in tensor.sticks}
+    padded = {stick.label: stick.size for other in op.tensors for stick in other.sticks if stick.label not in own}
+    unsure = [label for label in tensor.order if 0 < tensor.gap(label) < min(padded.get(label, 0), op.axis[label].size)]
     argument = locate(tensor.starts[0]).parameter or 0
     bytes_ = None if argument in arguments.pools else arguments.bytes[argument]
     best: tuple[tuple[bool, bool, bool], dict[str, int]] | None = None

@@ -15,11 +15,13 @@ from openspyre.backend.superdsc.instance import Arguments, Locate, Workspace, in
 from openspyre.backend.superdsc.norms import lower_norm, lower_scale
 from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
 from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
+from openspyre.backend.superdsc.repeats import repeated
 from openspyre.backend.superdsc.restickify import lower_restickify
 from openspyre.backend.superdsc.shuffle import lower_shuffle
 from openspyre.backend.superdsc.staging import lower_staged, needs_staging
 from openspyre.backend.superdsc.topk import lower_topk
-from openspyre.program.model import Program, Space, Step, Use
+from openspyre.program.model import Node, Program, Space, Step, Use
+from openspyre.program.tree import steps_of
 from openspyre.program.verify import step_problems
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops import TABLE, Kind
@@ -63,16 +65,18 @@ def lowering_of(op: SuperDsc) -> Lowering | None:
 def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) -> Program:
     """The program of a bundle whose arguments have so many bytes: its symbols are the arguments in order."""
     workspace = Workspace(len(argument_bytes))
-    steps: list[Step] = []
-    for execute, iterations in bundle.function.executions():
-        steps += _steps(bundle, execute, iterations, argument_bytes, workspace)
-    uses = tuple(_uses(bundle, steps))
-    return Program(bundle.name, bundle.argument_names, (), tuple(steps), workspace.bytes, whole_sticks=True, uses=uses)
+
+    def steps(execute: Execute, iterations: tuple[int, ...]) -> list[Step]:
+        return _steps(bundle, execute, iterations, argument_bytes, workspace)
+
+    body = repeated(bundle.function.body, steps)
+    uses = tuple(_uses(bundle, body))
+    return Program(bundle.name, bundle.argument_names, (), body, workspace.bytes, whole_sticks=True, uses=uses)
 
 
-def _uses(bundle: DocumentedBundle, steps: Sequence[Step]) -> Iterator[Use]:
+def _uses(bundle: DocumentedBundle, body: tuple[Node, ...]) -> Iterator[Use]:
     """Nothing says which arguments are fresh or lie apart; only a pool, which comes first, is nobody else's."""
-    written = {o.symbol for step in steps for o in step.outputs if o.space is Space.MEMORY}
+    written = {o.symbol for step, _ in steps_of(body) for o in step.outputs if o.space is Space.MEMORY}
     for number in range(bundle.arguments):
         if bundle.has_pool and number == 0:
             yield Use.SCRATCH
@@ -85,13 +89,13 @@ def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tup
     sizes = [argument_bytes] * bundle.arguments
     found: list[tuple[str, str]] = []
     tried: set[str] = set()
-    for execute, iterations in bundle.function.executions():
+    for execute in bundle.function.listed():
         if execute.file in tried:
             continue
         tried.add(execute.file)
         workspace = Workspace(len(sizes))
         try:
-            steps = _steps(bundle, execute, iterations, sizes, workspace)
+            steps = _steps(bundle, execute, (), sizes, workspace)
         except InvalidArgument as error:
             found.append((execute.file, str(error)))
             continue
@@ -107,10 +111,10 @@ def _steps(
     workspace: Workspace,
 ) -> list[Step]:
     arguments = Arguments(argument_bytes, frozenset({0} if bundle.has_pool else ()))
-    return steps_of(bundle.ops[execute.file], addresses(execute, iterations), arguments, workspace)
+    return lowered_op(bundle.ops[execute.file], addresses(execute, iterations), arguments, workspace)
 
 
-def steps_of(op: SuperDsc, locate: Locate, arguments: Arguments, workspace: Workspace) -> list[Step]:
+def lowered_op(op: SuperDsc, locate: Locate, arguments: Arguments, workspace: Workspace) -> list[Step]:
     """The steps of one execution of an op."""
     if op.extension is not None:
         return [lower_extension(op, op.extension, locate)]

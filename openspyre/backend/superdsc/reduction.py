@@ -8,10 +8,10 @@ from dataclasses import replace
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, nest_of
 from openspyre.backend.superdsc.pointwise import Masked, number, reduced_labels, step_of
-from openspyre.program.model import Combine, Operand, Step, StepKind
+from openspyre.program.model import Operand, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops.expression import Lane, Value, constant, convert, trace
-from openspyre.spec.ops.row import Row
+from openspyre.spec.ops.row import Fold, Row
 
 _Body = Callable[[Value], Value]
 
@@ -27,7 +27,7 @@ def lower_reduction(instance: Instance, workspace: Workspace, row: Row) -> list[
 
     body = row.body or (lambda x: x)
     assert row.fold is not None
-    return [_fold(nest, nest.operand(source), nest.operand(target), Combine(row.fold.value), body, finish)]
+    return [_fold(nest, nest.operand(source), nest.operand(target), row.fold, body, finish)]
 
 
 def lower_exx2(instance: Instance, workspace: Workspace) -> list[Step]:
@@ -48,8 +48,8 @@ def lower_exx2(instance: Instance, workspace: Workspace) -> list[Step]:
     first = (lambda x: x * 0.0) if zero_mean else (lambda x: x)
     read = nest.operand(source)
     return [
-        _fold(nest, read, mean, Combine.SUM, first, finish),
-        _fold(nest, read, squares, Combine.SUM, lambda x: x * x, finish),
+        _fold(nest, read, mean, Fold.SUM, first, finish),
+        _fold(nest, read, squares, Fold.SUM, lambda x: x * x, finish),
     ]
 
 
@@ -66,7 +66,7 @@ def _nest(instance: Instance) -> tuple[Nest, Access, Access]:
     return nest_of(instance, (source, target), reduced, lane=source.tensor.stick), source, target
 
 
-def _fold(nest: Nest, read: Operand, written: Operand, combine: Combine, body: _Body, finish: _Body) -> Step:
+def _fold(nest: Nest, read: Operand, written: Operand, combine: Fold, body: _Body, finish: _Body) -> Step:
     masked = Masked(nest)
 
     def masked_body(x: Value, *counters: Value) -> Value:

@@ -14,7 +14,7 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.known_numbers import with_known_numbers
 from openspyre.backend.superdsc.instance import Arguments, Workspace
-from openspyre.backend.superdsc.lowering import steps_of
+from openspyre.backend.superdsc.lowering import lowered_op
 from openspyre.program.model import Operand, OperandKind, Program, Step, Use
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
@@ -67,7 +67,7 @@ def compile_emitted(emitted: Emitted) -> Program:
         name=emitted.name,
         symbols=tuple(arguments[number].name for number in tensors),
         scalars=emitted.scalars,
-        steps=tuple(steps),
+        body=tuple(steps),
         pool_bytes=pool + workspace,
         uses=tuple(_USES[arguments[number].role] for number in tensors),
     )
@@ -113,7 +113,7 @@ def _lowered(execution: Execution, arguments: Arguments) -> _Template:
         frozenset(number for number, bytes_ in enumerate(behind) if bytes_ is None),
     )
     workspace = Workspace(len(execution.bases))
-    steps = steps_of(shared.op, lambda symbol: Address(*offsets[-1 - symbol]), own, workspace)
+    steps = lowered_op(shared.op, lambda symbol: Address(*offsets[-1 - symbol]), own, workspace)
     return _Template(shared, tuple(with_known_numbers(step, shared.known) for step in steps), workspace.bytes)
 
 

@@ -11,10 +11,11 @@ from openspyre.artifact.superdsc import Component
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, nest_of
 from openspyre.backend.superdsc.pointwise import step_of
-from openspyre.program.model import Combine, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import Operand, OperandKind, Step, StepKind
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, Value, call, constant, convert, select, trace
+from openspyre.spec.ops.row import Fold
 
 _OUT_OF_THE_RACE = -(1 << 31)
 _KEY_BITS = {DataFormats.SEN169_FP16: (0x7FFF, 0x7FFE, 0x8000), DataFormats.IEEE_FP32: (0x7FFFFFFF, None, 0x7FFFFFFF)}
@@ -106,7 +107,7 @@ def _rank(nest: Nest, source: Access, target: Access, searched: str, rank: int, 
     inputs = (nest.operand(source, bits=True), counter, *before)
     outputs = (nest.operand(target, bits=not indices), *kept)
     finished = trace(finish, (Lane.INT, Lane.INT))
-    return step_of(nest, StepKind.REDUCE, inputs, outputs, code=code, combine=Combine.ARG_MAX, finish=finished)
+    return step_of(nest, StepKind.REDUCE, inputs, outputs, code=code, combine=Fold.ARG_MAX, finish=finished)
 
 
 def _lane(target: Access) -> Lane:

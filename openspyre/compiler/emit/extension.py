@@ -77,4 +77,4 @@ def _walk(tensor: Tensor, extents: tuple[Extent, ...]) -> Walk:
     strides = tensor.view.strides if tensor.view is not None else tensor.strides
     moving = sorted((abs(stride), d) for d, stride in enumerate(strides) if stride and d != tensor.lane_dim)
     order = [d for _, d in moving] + ([] if tensor.lane_dim is None else [tensor.lane_dim])
-    return Walk(tensor.lane_dim, tuple(order), (0,) * len(extents), (), 1, 0)
+    return Walk(tensor.lane_dim, tuple(order), (0,) * len(extents), (), 1, 0, 0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from openspyre.artifact.superdsc import Indirection
 from openspyre.compiler import ir
@@ -80,14 +83,18 @@ class _Rows:
         order = walk.order
         if order[-1] == self.lane and dims[self.lane].size == form.elems_per_stick():
             order = (self.lane, *order[:-1])
-        if (
-            buffer.role is ir.Role.TEMP
-            or walk.skipped > 1
-            or self._rows(order, walk, sizes, buffer) != self.op.dims[-1].size
-        ):
+        told = buffer.role is not ir.Role.TEMP and self._rows(order, walk, sizes, buffer) == self.op.dims[-1].size
+        if walk.skipped > 1 or not (told or (order[-1] == self.chosen and self._stays_inside())):
             raise NoSuchOp("no field says how many rows its table has, and the argument's length does not tell")
-        placed = Walk(walk.lane, order, walk.strides, walk.gaps, walk.skipped, walk.offset)
-        return Operand(form, base, placed, Indirection.VALUE, self.chosen)
+        return Operand(form, base, replace(walk, order=order), Indirection.VALUE, self.chosen)
+
+    def _stays_inside(self) -> bool:
+        """Whether the index is a constant that names rows of the table alone: how many there are, nobody has to know then."""
+        buffer = self.lowering.buffers[self.index.buffer]
+        if buffer.values is None:
+            return False
+        chosen = np.frombuffer(buffer.values, buffer.dtype)
+        return bool(chosen.min() >= 0 and chosen.max() < self.op.dims[-1].size)
 
     def _rows(self, order: tuple[int, ...], walk: Walk, sizes: list[int], buffer: ir.Buffer) -> int:
         """Rows of the table as a reader finds them: what is left of the argument, divided by what is not chosen."""

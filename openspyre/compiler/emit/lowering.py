@@ -13,7 +13,8 @@ from openspyre.compiler.emit.hardware_form import Form, NoSuchOp, form_of, forma
 from openspyre.compiler.emit.indexed import indexed_operation
 from openspyre.compiler.emit.nest import Nest, mask_value
 from openspyre.compiler.emit.norms import moments, norm, norm_scale
-from openspyre.compiler.emit.operation import Operand, Operation
+from openspyre.compiler.emit.operation import Extent, Operand, Operation
+from openspyre.compiler.emit.walk import Walk
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.formats import DataFormats, require_supported
@@ -105,31 +106,40 @@ class Lowering:
         """`unit`: one side has a value a stick. A dim of size 1 runs along its sticks, of which the other side has one row."""
         nest = Nest(self, op, [source], target, rows=True, unit=unit)
         operands = [nest.operand(access) for access in (source, target)]
+        along = {operand.walk.lane for operand in operands if operand.walk is not None}
         for access, operand in zip((source, target), operands, strict=True):
             assert operand.walk is not None
-            whole = [
-                d
-                for d, gap in operand.walk.gaps
-                if d != operand.walk.lane and gap < _AMBIGUOUS and not nest.is_padded(d)
-            ]
             if operand.walk.skipped > 1:
                 raise NoSuchOp(
                     "it leaves out sticks within a step, which a restickify would take for rows that are not there"
                 )
-            if whole and self.buffers[access.buffer].role is ir.Role.TEMP:
-                raise NoSuchOp("in the pool, the documents cannot tell rows it leaves out from rows that are not there")
+            unsure = along - {operand.walk.lane, *(d for d in along if d is not None and nest.is_padded(d))}
+            if any(
+                d in unsure and gap < _AMBIGUOUS for d, gap in operand.walk.gaps
+            ) and not self._is_all_of_an_argument(access, operand.walk):
+                raise NoSuchOp("the documents cannot tell rows that it leaves out from rows that are not there")
         if any(extent.split > 1 for d, extent in enumerate(nest.extents) if nest.is_padded(d)):
             raise NoSuchOp("a padded dim of a restickify is divided")
         return Operation("ReStickifyOpHBM", nest.extents, nest.lane, (operands[0],), (operands[1],))
+
+    def _is_all_of_an_argument(self, access: ir.Access, walk: Walk) -> bool:
+        """Whether an argument is as long as a walk with its gaps: then no other meaning of them fits."""
+        buffer = self.buffers[access.buffer]
+        assert buffer.layout is not None
+        whole = walk.offset == 0 and walk.span == prod(buffer.layout.device_size)
+        return whole and buffer.role is not ir.Role.TEMP
 
     def _reduction(self, op: ir.Op) -> Operation:
         row = TABLE[op.row]
         source, target = op.inputs[0], op.outputs[0]
         known = HARDWARE.get(row.artifact)
-        if known is None or known.shape is not Shape.REDUCTION or len(op.inputs) != 1 or len(op.outputs) != 1:
+        shapes = (Shape.REDUCTION, Shape.SEARCH)
+        if known is None or known.shape not in shapes or len(op.inputs) != 1 or len(op.outputs) != 1:
             raise NoSuchOp(f"the hardware has no op {row.artifact!r}")
         if not isinstance(source, ir.Access) or any(dim.size == 0 for dim in op.dims):
             raise NoSuchOp("it reduces no tensor")
+        if known.shape is Shape.SEARCH:
+            return self._search(op, source, target)
         form = self.format(source)
         if (
             form is not self.format(target)
@@ -165,6 +175,26 @@ class Lowering:
             masked=masked,
             accumulates=True,
         )
+
+    def _search(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
+        """The place of the largest along one dim outside the sticks: the first of one rank, which a dim of size 1 counts."""
+        if self.format(source) not in formats_of_op(HARDWARE["topkvalue"]) or "float" not in source.dtype:
+            raise NoSuchOp(f"topkindex of the hardware does not search {source.dtype}")
+        nest = Nest(self, op, [source], target)
+        searched = [place for place, d in enumerate(nest.kept) if op.dims[d].reduced]
+        if (
+            len(searched) != 1
+            or nest.lane is None
+            or nest.lane in searched
+            or not source.strides[nest.kept[searched[0]]]
+        ):
+            raise NoSuchOp("topkindex of the hardware searches one dim, which lies outside the sticks")
+        found = nest.operand(target)
+        assert found.walk is not None
+        rank = len(nest.extents)
+        walk = replace(found.walk, order=(*found.walk.order, rank), strides=(*found.walk.strides, 0))
+        dims = (*nest.extents, Extent(1, 1))
+        return Operation("topkindex", dims, nest.lane, (nest.operand(source),), (replace(found, walk=walk),))
 
     def _contraction(self, op: ir.Op) -> Operation:
         first, second, target = op.inputs[0], op.inputs[1], op.outputs[0]

@@ -182,6 +182,8 @@ class _Writer:
             return tuple(moving)
         missing = [label for label in self.labels if label not in moving and label != self.stick_of_all]
         own = [self.stick_of_all] if self.stick_of_all not in moving else []
+        if operand.indexed is not None and moving[-1] == self.labels[operand.indexed]:
+            return (*moving[:-1], *missing, *own, moving[-1])  # the outermost dim's extent need not be known
         if walk is None:
             return (*moving, *missing, *own)
         return (*moving, *own, *missing) if walk.lane is None else (*moving, *missing, *own)

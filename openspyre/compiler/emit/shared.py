@@ -45,11 +45,11 @@ def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
     if not shares_work():
         return _made(op, buffers)
     accesses = op.accesses
-    roles = tuple([(b.role is ir.Role.TEMP, b.spare_rows) for b in (buffers[a.buffer] for a in accesses)])
+    lies = tuple([(b.role is ir.Role.TEMP, b.spare_rows, b.values) for b in (buffers[a.buffer] for a in accesses)])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
     alike = tuple([names.index(name) for name in names])  # which of them are the same
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
-    key = (structure_of(op, buffers), roles, alike, attributes)
+    key = (structure_of(op, buffers), lies, alike, attributes)
     found = _known.get(key)
     if found is None:
         if len(_known) >= _LIMIT:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openspyre.artifact.bundle_function import Address
@@ -249,10 +250,46 @@ def test_a_record_that_was_edited_is_refused_with_its_field(
 
 
 def test_a_stick_that_holds_somebody_elses_elements_is_not_written_whole() -> None:
-    """y[:, :30] of [4, 64]: lanes 30 to 63 of each stick are elements, too."""
+    """y[:, :30] of [4, 64]: lanes 30 to 63 of each stick are elements, too. They are kept while another dim runs along the sticks."""
     x, y = buffer("x", (4, 30)), buffer("y", (4, 64), ir.Role.UPDATE)
     emitted = one("abs", (4, 30), (whole(x),), ir.Access("y", 0, (64, 1), "float16"), x, y)
-    assert [why for _, why in emitted.extensions] == ["it writes a part of a stick whose other elements are somebody's"]
+    assert not emitted.extensions
+    made = [op.op for op in ops(emitted)]
+    assert made.count("abs") == 1
+    assert set(made[made.index("abs") + 1 :]) == {"ReStickifyOpHBM", "identity"}
+
+
+@pytest.mark.parametrize(("last", "inside"), [(6, True), (7, False)])
+def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int, inside: bool) -> None:
+    """x[:, [6, 0, 3, last]] of [32, 7]: the columns lie behind each other in the pool, whose length says nothing of their number."""
+    chosen = np.array([6, 0, 3, last], np.int32)
+    x, y = buffer("x", (32, 7)), buffer("y", (32, 4), ir.Role.OUTPUT)
+    index = replace(buffer("index", (4,), ir.Role.CONSTANT, "int32"), values=chosen.tobytes())
+    dims = (ir.Dim("i", 32), ir.Dim("j", 4), ir.Dim("index", 7, reduced=True))
+    read = (ir.Access("x", 0, (7, 0, 1), "float16"), ir.Access("index", 0, (0, 1, 0), "int32"))
+    op = ir.Op("op", "gather", dims, read, (ir.Access("y", 0, (4, 1, 0), "float16"),))
+    emitted = emit_documented(pipeline.run(ir.Program("p", (x, index, y), (op,)), verify=True))
+    assert [row for row, _ in emitted.extensions] == ([] if inside else ["gather"])
+    if inside:
+        assert [made.op for made in ops(emitted)] == ["ReStickifyOpHBM", "identity", "ReStickifyOpHBM"]
+        table = ops(emitted)[1].tensors[ops(emitted)[1].inputs[0]]
+        assert table.indirection is Indirection.VALUE
+        assert table.order[-1] == table.indexed
+
+
+def test_the_place_of_the_largest_is_the_first_of_one_rank() -> None:
+    """Along the sticks there is no such op: x [64, 300] is turned first."""
+    x, y = buffer("x", (64, 300)), buffer("y", (64,), ir.Role.OUTPUT, "int64")
+    emitted = one("argmax", (64, 300), (whole(x),), ir.Access("y", 0, (1, 0), "int64"), x, y, reduced=(1,))
+    assert not emitted.extensions
+    turned, search = ops(emitted)[:2]
+    assert (turned.op, search.op) == ("ReStickifyOpHBM", "topkindex")
+    sizes = {axis.label: axis.size for axis in search.axes}
+    source, places = (search.tensors[number] for number in (search.inputs[0], search.outputs[0]))
+    assert sorted(sizes.values()) == [1, 64, 300]
+    assert source.sticks[0].label == places.sticks[0].label
+    assert sizes[source.sticks[0].label] == 64
+    assert places.format is DataFormats.IEEE_INT32
 
 
 def test_symbols_go_on_from_file_to_file() -> None:

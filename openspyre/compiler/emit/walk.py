@@ -21,6 +21,7 @@ class Walk:
     gaps: tuple[tuple[int, int], ...]
     skipped: int
     offset: int
+    span: int  # device elements from the offset to the end of the last gap
 
 
 def walk_of(
@@ -39,24 +40,26 @@ def walk_of(
     if any(stride % stick or stride <= 0 for stride, _ in moving):
         return "its steps are no whole sticks"
     skipped = moving[0][0] // stick if moving else 1
-    gaps = []
+    gaps, span = [], stick
     for place, (stride, d) in enumerate(moving):
         last = place + 1 == len(moving)
         steps = sticks if d == lane else sizes[d]
         extent, rest = divmod(_room(layout, stride, steps) if last else moving[place + 1][0], stride)
         if rest and not last:
             return "the steps of one dim are no multiple of another's"
-        if rows is not None and d != lane and rows[d] < steps and extent != rows[d]:
+        padded = rows is not None and d != lane and rows[d] < steps
+        if padded and rows is not None and extent != rows[d]:
             return f"{steps} rows are walked for {rows[d]}, memory has {extent}"
-        if extent < steps and (rows is None or d == lane):
+        if extent < steps and not padded:
             return f"{steps} steps are walked, memory has {extent}"
+        span = stride * extent
         gap = abs(extent - steps) * (stick if d == lane else 1)
         if gap:
             gaps.append((d, gap))
     order = [d for _, d in moving]
     if lane is not None and sticks == 1:
         order.append(lane)
-    return Walk(lane, tuple(order), found.strides, tuple(gaps), skipped, found.offset)
+    return Walk(lane, tuple(order), found.strides, tuple(gaps), skipped, found.offset, span)
 
 
 def _room(layout: SpyreTensorLayout, stride: int, steps: int) -> int:

@@ -13,7 +13,7 @@ from math import prod
 from openspyre.compiler.composite import Expansion
 from openspyre.compiler.ir import Buffer, Iota, Op, Operand, Program
 from openspyre.spec.errors import InternalError
-from openspyre.spec.ops import TABLE, Kind, Precision, Promotion, Row
+from openspyre.spec.ops import TABLE, Fold, Kind, Precision, Promotion, Row
 from openspyre.spec.ops.expression import Lane, Value, constant
 from openspyre.spec.ops.row_expression import Along, trace_row, widen
 
@@ -41,7 +41,7 @@ def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
     reduced = [dim for dim in op.dims if dim.reduced]
     along = Along(prod(dim.size for dim in reduced), sum(dim.size > 1 for dim in reduced))
     lanes = [lane_of(operand) for operand in op.inputs]
-    results = trace_row(_body(row), along, lanes, dict(op.attributes) if row.kind is Kind.ROWS else {})
+    results = trace_row(_body(row, len(op.outputs)), along, lanes, dict(op.attributes) if row.kind is Kind.ROWS else {})
     if len(results) < len(op.outputs):
         raise InternalError(f"{op.row!r} has {len(results)} results for {len(op.outputs)} outputs")
     work = Expansion(op, results[0].tracer)
@@ -50,8 +50,9 @@ def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
 
 
 def _is_real(op: Op, row: Row) -> bool:
-    """The card computes with floats and truth values; what is made of integers is this card's alone."""
-    lanes = {lane_of(operand) for operand in (*op.inputs, *op.outputs)}
+    """The card computes with floats and truth values; what is made of integers is this card's alone. Places are results that may be."""
+    places = row.fold in (Fold.ARG_MAX, Fold.ARG_MIN)
+    lanes = {lane_of(operand) for operand in (op.inputs if places else (*op.inputs, *op.outputs))}
     return Lane.INT not in lanes and (Lane.FLOAT in lanes or row.promotion is Promotion.BOOL)
 
 
@@ -60,8 +61,10 @@ def lane_of(operand: Operand) -> Lane:
     return Lane.BOOL if dtype == "bool" else Lane.FLOAT if "float" in dtype else Lane.INT
 
 
-def _body(row: Row) -> Body:
-    body = row.body if row.kind is Kind.ROWS else _reduction(row) if row.kind is Kind.REDUCTION else _pointwise(row)
+def _body(row: Row, results: int) -> Body:
+    body = row.body if row.kind is Kind.ROWS else _pointwise(row)
+    if row.kind is Kind.REDUCTION:
+        body = _search(row, results) if row.fold in (Fold.ARG_MAX, Fold.ARG_MIN) else _reduction(row)
     if body is None:
         raise InternalError(f"the op table says no way to compute {row.name!r}")
     if row.composite is not Precision.FP32:
@@ -76,6 +79,17 @@ def _body(row: Row) -> Body:
 def _pointwise(row: Row) -> Body | None:
     body = row.body
     return None if body is None else lambda along, *operands: body(*operands)
+
+
+def _search(row: Row, results: int) -> Body:
+    """The hardware finds the place of the largest: that of the smallest is the place of the largest of -x."""
+
+    def found(along: Along, x: Value) -> Value | tuple[Value, ...]:
+        down = row.fold is Fold.ARG_MAX
+        place = along.arg_max(x if down else -x)
+        return place if results == 1 else (along.fold(Fold.MAX if down else Fold.MIN, x), place)
+
+    return found
 
 
 def _reduction(row: Row) -> Body:

@@ -1,17 +1,22 @@
 """Makes every access of a compute op legal: operands that do not meet the sticks are moved into temps that do.
 
-An output that cannot be written along the sticks is computed into a temp and moved afterwards.
+An output that cannot be written along the sticks is computed into a temp and moved afterwards, and so is one whose last stick holds
+elements of others, which an op of the hardware would write over.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from openspyre.compiler.emit.walk import fills_sticks
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
-from openspyre.compiler.legality import fits, lanes_of, misfit_places, runs_along
+from openspyre.compiler.legality import fills_lanes, fits, lanes_of, misfit_places, runs_along
+from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops import TABLE, Indexing, Kind
+from openspyre.spec.ops import TABLE, Indexing, Kind, OpClass
+
+_WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +43,11 @@ class _Work:
             by_vector = row.kind is Kind.MOVEMENT and legal
             self._emit(replace(op, row="cast") if by_vector else op)
             return
-        if legal:
+        by_rows = self._lanes_of_rows(op) if row.indexing is Indexing.READ else None
+        if legal and by_rows is None and not any(self._shares_a_stick(op, output) for output in op.outputs):
             self._emit(op)
             return
-        lanes = iter(lanes_of(op, self.buffers))
+        lanes = iter(by_rows or self._lanes(op))
         inputs: list[Operand] = [
             self._legal_input(op, operand, next(lanes)) if isinstance(operand, Access) else operand
             for operand in op.inputs
@@ -49,7 +55,7 @@ class _Work:
         outputs, after = [], []
         for place, output in enumerate(op.outputs):
             lane = next(lanes)
-            if fits(op, output, lane, self.buffers):
+            if fits(op, output, lane, self.buffers) and not self._shares_a_stick(op, output):
                 outputs.append(output)
                 continue
             temp = self._temp(op, output, lane, f"{op.name}.out{place}")
@@ -60,6 +66,41 @@ class _Work:
         self._emit(replace(op, inputs=tuple(inputs), outputs=tuple(outputs)))
         for move in after:
             self._emit(move)
+
+    def _lanes(self, op: Op) -> list[int | None]:
+        """Per access the dim along its sticks; another than they ask for where what is written, and most of what is read, is moved anyway."""
+        lanes = lanes_of(op, self.buffers)
+        if TABLE[op.row].kind is not Kind.POINTWISE or not all(self._shares_a_stick(op, o) for o in op.outputs):
+            return lanes
+        others = [d for d, dim in enumerate(op.dims) if d != lanes[0] and dim.size > 1]
+        read = [
+            access for access in op.accesses[: -len(op.outputs)] if lanes[0] is not None and access.strides[lanes[0]]
+        ]
+        moved = [access for access in read if not fits(op, access, lanes[0], self.buffers)]
+        if not others or 2 * len(moved) < len(read):
+            return lanes
+        return [max(others, key=lambda d: op.dims[d].size)] * len(lanes)
+
+    def _lanes_of_rows(self, op: Op) -> list[int | None] | None:
+        """A gather of elements by a constant takes whole rows instead, as the hardware does, if a dim can lie along them."""
+        if len(op.accesses) != 3 or self.buffers[op.accesses[1].buffer].values is None:
+            return None
+        table, index, _ = op.accesses
+        rows = [d for d, dim in enumerate(op.dims[:-1]) if dim.size > 1 and table.strides[d] and not index.strides[d]]
+        if not rows or lanes_of(op, self.buffers)[0] in rows:
+            return None
+        if not all(fills_lanes(op, access, rows) for access in (table, op.outputs[0])):
+            return None
+        return [max(rows, key=lambda d: op.dims[d].size)] * len(op.accesses)
+
+    def _shares_a_stick(self, op: Op, output: Access) -> bool:
+        """Whether an op of the hardware, which writes whole sticks, would write over elements that are not its own."""
+        row, buffer = TABLE[op.row], self.buffers[output.buffer]
+        if row.op_class is not OpClass.HARDWARE or row.kind not in _WRITE_STICKS:
+            return False
+        found = stick_access(output, op.dims, buffer)
+        lane = found.lane_dim if isinstance(found, StickAccess) else None
+        return lane is not None and not fills_sticks(output, buffer, op.dims[lane].size)
 
     def _emit(self, op: Op) -> None:
         self.ops.append(op)

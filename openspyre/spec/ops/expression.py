@@ -24,7 +24,7 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One primitive on registers; `opcode` is the card's name for it (csrc/card/program.h)."""
+    """One primitive on registers; `opcode` names a row of `PRIMITIVES`, or select or copy."""
 
     opcode: str
     target: int
@@ -42,25 +42,31 @@ class Code:
     result_lanes: tuple[Lane, ...]
 
 
-# name -> (lanes of the sources, lane of the result); the arity is the number of sources
+# name -> (lanes of the sources, lane of the result); the arity is the number of sources. Arithmetic and rounding are exact,
+# functions within 2 ulp (N7), rsqrt and reciprocal within 1. The card's opcodes are made from this (csrc/generate.py).
 _F, _I, _B = Lane.FLOAT, Lane.INT, Lane.BOOL
 PRIMITIVES: dict[str, tuple[tuple[Lane, ...], Lane]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div", "min", "max", "pow", "fmod", "atan2"), ((_F, _F), _F)),
+    **dict.fromkeys(("add", "sub", "mul", "div"), ((_F, _F), _F)),
+    **dict.fromkeys(("min", "max"), ((_F, _F), _F)),  # NaN if either is, as torch.minimum
+    **dict.fromkeys(("pow", "fmod", "atan2"), ((_F, _F), _F)),
     "fma": ((_F, _F, _F), _F),
     **dict.fromkeys(
         ("sqrt", "neg", "abs", "floor", "ceil", "round", "trunc", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2",
-         "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "erf", "erfc", "sigmoid",
-         "round_sen169"), ((_F,), _F)),
+         "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh", "cosh", "asin", "acos", "atan", "erf", "erfc", "sigmoid"),
+        ((_F,), _F)),  # round: half to even
+    "round_sen169": ((_F,), _F),  # to the SEN169 grid and back: rounding inside a fused chain
     **dict.fromkeys(("lt_f", "le_f", "eq_f", "ne_f"), ((_F, _F), _B)),
     **dict.fromkeys(("lt_i", "le_i", "eq_i", "ne_i"), ((_I, _I), _B)),
-    **dict.fromkeys(("is_nan", "is_inf", "sign_bit", "float_to_bool"), ((_F,), _B)),
+    **dict.fromkeys(("is_nan", "is_inf", "sign_bit"), ((_F,), _B)),
+    # wrapping; div and mod floor, tdiv and tmod truncate, division by 0 gives 0; mul_high: the upper 32 bits of the unsigned product
     **dict.fromkeys(
         ("add_i", "sub_i", "mul_i", "div_i", "mod_i", "tdiv_i", "tmod_i", "min_i", "max_i", "and", "or", "xor", "shl", "shr",
          "mul_high"),
         ((_I, _I), _I)),
     **dict.fromkeys(("neg_i", "abs_i", "not"), ((_I,), _I)),
-    "float_to_int": ((_F,), _I),
-    "int_to_float": ((_I,), _F),
+    "float_to_bool": ((_F,), _B),  # NaN is true
+    "float_to_int": ((_F,), _I),  # truncates, saturates, NaN gives 0 (N8)
+    "int_to_float": ((_I,), _F),  # nearest even
     "int_to_bool": ((_I,), _B),
     "bool_to_float": ((_B,), _F),
     "philox": ((_I, _I, _I, _I, _I), _I),  # place, seed low, high, offset low, high -> a word of the seed's stream

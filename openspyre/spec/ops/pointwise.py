@@ -217,9 +217,10 @@ ARITHMETIC = (
          fixed=(("rounding_mode", "floor"),)),
     pointwise("div_trunc", "a / b, rounded towards zero", _trunc_divide, operands=2, divides=True, samples=NONZERO, aten=("div",),
          inductor=("truncdiv",), fixed=(("rounding_mode", "trunc"),)),
-    pointwise("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=("pow.Tensor_Scalar",),
+    pointwise("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=("pow.Tensor_Scalar", "pow_.Scalar"),
               fixed=(("exponent", 2),)),
-    pointwise("pow", "a to the power of b", _pow, operands=2, aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow.Scalar"),
+    pointwise("pow", "a to the power of b", _pow, operands=2,
+         aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Scalar", "pow.Scalar"),
          sign_matters=("exponent",), checked=("Scalar exponent",), samples=POSITIVE, ulps=2),
 )  # fmt: skip
 

@@ -83,8 +83,8 @@ REDUCTIONS: tuple[Row, ...] = (
     _spread("var_biased", 0, "mean square deviation along dims", _VARIANCE, _mean),
     _spread("std", 1, "standard deviation along dims", _DEVIATION, lambda total, share: _root(_unbiased(total, share))),
     _spread("std_biased", 0, "root of the mean square deviation", _DEVIATION, lambda total, share: _root(_mean(total, share))),
-    _row("argmax", "where the largest is, the first of equals", Fold.ARG_MAX, aten=("argmax", "argmax.out")),
-    _row("argmin", "where the smallest is, the first of equals", Fold.ARG_MIN, aten=("argmin", "argmin.out")),
-    _row("max_index", "the largest along a dim, and where it is", Fold.ARG_MAX, aten=("max.dim",), inductor=()),
-    _row("min_index", "the smallest along a dim, and where it is", Fold.ARG_MIN, aten=("min.dim",), inductor=()),
+    _row("argmax", "where the largest is, the first of equals", Fold.ARG_MAX, artifact="topkindex", documented=True, aten=("argmax", "argmax.out")),
+    _row("argmin", "where the smallest is, the first of equals", Fold.ARG_MIN, composite=Precision.OWN, aten=("argmin", "argmin.out")),
+    _row("max_index", "the largest along a dim, and where it is", Fold.ARG_MAX, composite=Precision.OWN, aten=("max.dim",), inductor=()),
+    _row("min_index", "the smallest along a dim, and where it is", Fold.ARG_MIN, composite=Precision.OWN, aten=("min.dim",), inductor=()),
 )  # fmt: skip

@@ -38,6 +38,10 @@ class Along:
         """The sum times fp32(1 / length)."""
         return _fold("mean", x)
 
+    def arg_max(self, x: Value) -> Value:
+        """Where the largest is, the first of equals."""
+        return x.tracer.emit(FOLD + Fold.ARG_MAX.value, (to_float(x),), Lane.INT)
+
     def moments(self, x: Value) -> tuple[Value, Value]:
         """Mean and mean of squares: the hardware's `exx2`. Both are fp32."""
         first, second = (x.tracer.emit(opcode, (to_float(x),), Lane.FLOAT) for opcode in MOMENTS)
