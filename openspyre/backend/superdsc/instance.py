@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -18,7 +18,7 @@ Locate = Callable[[int], Address]  # from a tensor's start to argument and byte
 class Arguments:
     """Bytes of each argument. Those of `pools` hold many tensors: their length tells nothing about one."""
 
-    bytes: Sequence[int]
+    bytes: tuple[int, ...]
     pools: frozenset[int] = frozenset()
 
 

@@ -110,7 +110,7 @@ def _steps(
     argument_bytes: Sequence[int],
     workspace: Workspace,
 ) -> list[Step]:
-    arguments = Arguments(argument_bytes, frozenset({0} if bundle.has_pool else ()))
+    arguments = Arguments(tuple(argument_bytes), frozenset({0} if bundle.has_pool else ()))
     return lowered_op(bundle.ops[execute.file], addresses(execute, iterations), arguments, workspace)
 
 

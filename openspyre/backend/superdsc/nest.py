@@ -51,7 +51,7 @@ class Nest:
 
     def lane_block(self) -> LaneBlock:
         if self.lane is None:
-            return LaneBlock(64, 1, -1)
+            return LaneBlock(self.lanes, 1, -1)
         place = next(i for i, part in enumerate(self.parts) if part.label == self.lane)
         return LaneBlock(self.lanes, self.instance.axis(self.lane).elements, place, self.lane in self.reduced)
 
@@ -168,7 +168,8 @@ def _without(lane: str, instance: Instance, accesses: tuple[Access, ...], reduce
     """One value a stick: nothing runs along the lanes."""
     axes = [axis for axis in instance.axes if axis.label != lane]
     parts = tuple(part for axis in axes for part in _points(axis.label, axis.size, axis.split, accesses))
-    return Nest(instance, parts, None, 64, reduced - {lane})
+    lanes = max(access.tensor.elems_per_stick for access in accesses)  # as those have who read it with their lanes
+    return Nest(instance, parts, None, max(lanes, 32), reduced - {lane})
 
 
 def _by_points(instance: Instance, accesses: tuple[Access, ...], reduced: frozenset[str]) -> Nest:

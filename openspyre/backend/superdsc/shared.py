@@ -55,7 +55,9 @@ def compile_emitted(emitted: Emitted) -> Program:
         if argument.role == "number"
     }
     symbols = _Symbols(places, numbers)
-    sizes = Arguments([a.bytes for a in arguments], frozenset(n for n, a in enumerate(arguments) if a.role == "pool"))
+    sizes = Arguments(
+        tuple(a.bytes for a in arguments), frozenset(n for n, a in enumerate(arguments) if a.role == "pool")
+    )
     steps: list[Step] = []
     workspace = 0
     for execution in emitted.executions:
@@ -92,26 +94,27 @@ def _template(execution: Execution, arguments: Arguments) -> _Template:
 def _sizes_that_count(execution: Execution, arguments: Arguments) -> Hashable:
     """Bytes behind each base where lengths of arguments say what no field does: rows of a table, rows that are not there."""
     op = execution.shared.op
-    if op.op != "ReStickifyOpHBM" and all(tensor.indirection is not Indirection.VALUE for tensor in op.tensors):
+    if any(tensor.indirection is Indirection.VALUE for tensor in op.tensors):
+        return _behind(execution, arguments).bytes
+    if op.op != "ReStickifyOpHBM":
         return None
-    return _behind(execution, arguments)
+    found = _behind(execution, arguments)
+    return tuple(None if base in found.pools else bytes_ for base, bytes_ in enumerate(found.bytes))
 
 
-def _behind(execution: Execution, arguments: Arguments) -> tuple[int | None, ...]:
-    return tuple(
-        None if base.parameter in arguments.pools else arguments.bytes[base.parameter or 0] - base.byte
-        for base in execution.bases
+def _behind(execution: Execution, arguments: Arguments) -> Arguments:
+    """The bases as arguments of their own."""
+    bases = execution.bases
+    return Arguments(
+        tuple(arguments.bytes[base.parameter or 0] - base.byte for base in bases),
+        frozenset(number for number, base in enumerate(bases) if base.parameter in arguments.pools),
     )
 
 
 def _lowered(execution: Execution, arguments: Arguments) -> _Template:
     shared = execution.shared
     offsets = shared.offsets
-    behind = _behind(execution, arguments)
-    own = Arguments(
-        [0 if bytes_ is None else bytes_ for bytes_ in behind],
-        frozenset(number for number, bytes_ in enumerate(behind) if bytes_ is None),
-    )
+    own = _behind(execution, arguments)
     workspace = Workspace(len(execution.bases))
     steps = lowered_op(shared.op, lambda symbol: Address(*offsets[-1 - symbol]), own, workspace)
     return _Template(shared, tuple(with_known_numbers(step, shared.known) for step in steps), workspace.bytes)
