@@ -83,4 +83,4 @@ def test_the_debug_directory_has_every_pass_and_the_bundle(tmp_path):
     names = {path.name for path in directory.iterdir()}
     assert {"00_Imported.ir", "bundle", "card.program", "graph.json"} <= names
     assert {"FoldConstants.ir", "InsertRelayouts.ir"} <= {name.partition("_")[2] for name in names}
-    assert (directory / "bundle" / "manifest.json").exists()
+    assert (directory / "bundle" / "launch_spec.json").exists()

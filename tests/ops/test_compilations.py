@@ -225,6 +225,8 @@ def test_a_program_moves_what_the_copies_move():
         out = torch.empty_strided(plan.results[0].size, plan.results[0].stride, dtype=torch.int32, device="spyre")
         given = eager.Call(eager._bindings[name[6:]][0], values).tensors
         tensors = [out if symbol < 0 else given[symbol] for symbol in plan.symbols]
+        if plan.pool_bytes:
+            tensors.append(torch.empty(plan.pool_bytes // 2, dtype=torch.float16, device="spyre"))
         torch.spyre.synchronize()
         _card.run_program(plan.program, 0, 0, [_torch.buffer_of(tensor)["address"] for tensor in tensors], [])
         assert torch.equal(out.cpu(), expected), name

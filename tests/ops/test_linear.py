@@ -6,6 +6,10 @@ from oracle import held, through_card
 from samples import FLOATS
 from torch import nn
 
+from openspyre.backend import FuseSteps, compile_emitted
+from openspyre.backend.fusion.maps import moves_bits
+from openspyre.compiler.emit import emit_documented
+from openspyre.program.model import StepKind
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.device.layouts import set_spyre_tensor_layout
 from torch_spyre.ops import calls
@@ -86,18 +90,17 @@ def lowered_programs(monkeypatch):
 
 
 def test_a_call_moves_no_weight(lowered_programs):
-    """One that lies as the matrix unit reads it is not even turned; one in the default layout is, block by block."""
-    from openspyre.compiler.legality import turned
-
+    """One that lies as the matrix unit reads it stays; one in the default layout is turned by the hardware, on its way here."""
     model = nn.Linear(192, 130).half().to("spyre")
     x = torch.randn(7, 192).half().to("spyre")
     with torch.no_grad():
         model(x)
         nn.functional.linear(x, model.weight.detach().cpu().to("spyre"), model.bias)
-    for program, aside in zip(lowered_programs, (False, True), strict=True):
-        product, added = program.ops
-        assert (product.row, added.row) == ("batchmatmul", "add")
-        assert (turned(product, {buffer.name: buffer for buffer in program.buffers}) is not None) == aside
+    for program, moved in zip(lowered_programs, ([], ["restickify"]), strict=True):
+        assert [op.row for op in program.ops] == [*moved, "batchmatmul", "add"]
+        steps = FuseSteps().run(compile_emitted(emit_documented(program))).body
+        assert [step.kind for step in steps] == [StepKind.CONTRACT, StepKind.MAP]
+        assert not any(moves_bits(step) for step in steps)
 
 
 def test_training_a_linear_layer():

@@ -77,6 +77,16 @@ class Instance:
     def size(self, label: str) -> int:
         return self.axis(label).size
 
+    def slice_of(self, label: str, index: int) -> Instance:
+        """One slice of a divided dim, by the cores that have it."""
+        place = next(place for place, axis in enumerate(self.axes) if axis.label == label)
+        begin = index * self.axes[place].per_core
+        axes = (*self.axes[:place], _part(self.axes[place], index), *self.axes[place + 1 :])
+        accesses = tuple(_less_rows(access.moved(label, begin), label, begin) for access in self.accesses)
+        own = {(*at[:place], 0, *at[place + 1 :]): core for at, core in self.core_of.items() if at[place] == index}
+        first = {**self.first, label: begin + self.first.get(label, 0)}
+        return replace(self, axes=axes, first=first, accesses=accesses, core_of=own)
+
     def box(self, ranges: dict[str, tuple[int, int]]) -> Instance:
         """The part of it from `first` on, `size` elements long, of some dims."""
         axes = []
@@ -257,3 +267,10 @@ def _part(axis: Axis, index: int) -> Axis:
     """A core's part of a dim."""
     elements = min(max(axis.elements - index * axis.per_core, 0), axis.per_core)
     return Axis(axis.label, axis.per_core, 1, elements)
+
+
+def _less_rows(access: Access, label: str, begin: int) -> Access:
+    """Rows that memory has of a dim, counted from further on."""
+    if label not in access.rows:
+        return access
+    return replace(access, rows={**access.rows, label: max(access.rows[label] - begin, 0)})

@@ -21,22 +21,20 @@ def _boxes(instance: Instance) -> Iterator[Instance]:
     target = instance.accesses[instance.op.outputs[0]].tensor
     known = instance.op.axis[target.stick].valid is not None  # else lanes behind the last row are zeros
     lane = target.stick if len(target.sticks) == 1 and known else None
-    ranges = [
-        [(0, size_of(axis, instance.accesses))] if axis.label == lane else list(ranges_of(axis, instance.accesses))
-        for axis in instance.axes
-    ]
-    for chosen in product(*ranges):
-        yield instance.box({axis.label: part for axis, part in zip(instance.axes, chosen, strict=True)})
-
-
-def size_of(axis: Axis, accesses: tuple[Access, ...]) -> int:
-    """Elements of a dim that are there for all tensors."""
-    return min([axis.elements, *(access.rows[axis.label] for access in accesses if axis.label in access.rows)])
+    ranges = {axis.label: list(ranges_of(axis, instance.accesses)) for axis in instance.axes if axis.label != lane}
+    for axis in instance.axes:
+        if axis.split > 1 and axis.label in ranges and ranges[axis.label] != [(0, axis.size)]:
+            # Its slices end in different ways: each by itself.
+            for index in range(axis.split):
+                yield from _boxes(instance.slice_of(axis.label, index))
+            return
+    for chosen in product(*ranges.values()):
+        yield instance.box(dict(zip(ranges, chosen, strict=True)))
 
 
 def ranges_of(axis: Axis, accesses: tuple[Access, ...]) -> Iterator[tuple[int, int]]:
-    """First element and size of its whole sticks, and of the rest."""
-    size = size_of(axis, accesses)
+    """First element and size of its whole sticks, and of the rest, as far as they are there for all tensors."""
+    size = min([axis.elements, *(access.rows[axis.label] for access in accesses if axis.label in access.rows)])
     along = max(prod(stick.size for stick in access.tensor.sticks if stick.label == axis.label) for access in accesses)
     whole = size // along * along
     if whole:

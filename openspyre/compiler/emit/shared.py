@@ -58,6 +58,12 @@ def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
     return found
 
 
+def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
+    """Whether an op is one of the hardware as it stands: it need not be legal otherwise."""
+    bases = _Bases(op)
+    return not isinstance(Lowering(buffers, bases.buffer, bases.number).operation(op), str)
+
+
 def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
     bases = _Bases(op)
     lowering = Lowering(buffers, bases.buffer, bases.number)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from openspyre.compiler import ir
-from openspyre.compiler.emit.shared import template_of
+from openspyre.compiler.emit.shared import has_hardware_op
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.ops import TABLE, Kind
 
@@ -15,10 +15,6 @@ from openspyre.spec.ops import TABLE, Kind
 class PackIndices:
     def run(self, program: ir.Program) -> ir.Program:
         return _relayouts_undone(_constants_packed(program))
-
-
-def _takes(op: ir.Op, buffers: dict[str, ir.Buffer]) -> bool:
-    return template_of(op, buffers).reason is None
 
 
 def _relayouts_undone(program: ir.Program) -> ir.Program:
@@ -32,7 +28,7 @@ def _relayouts_undone(program: ir.Program) -> ir.Program:
         relayout = made.get(index.buffer) if index is not None else None
         dense = _expanded(op, relayout) if relayout is not None else None
         replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
-        if replaced is not None and _takes(replaced, buffers):
+        if replaced is not None and has_hardware_op(replaced, buffers):
             op = replaced
         ops.append(op)
         written = {access.buffer for access in op.outputs}
@@ -60,7 +56,7 @@ def _constants_packed(program: ir.Program) -> ir.Program:
                 buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
             )
             dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
-            if twin.layout != buffers[index.buffer].layout and _takes(dense, {**buffers, twin.name: twin}):
+            if twin.layout != buffers[index.buffer].layout and has_hardware_op(dense, {**buffers, twin.name: twin}):
                 buffers[twin.name], op = twin, dense
         ops.append(op)
     read = {access.buffer for op in ops for access in op.accesses}
