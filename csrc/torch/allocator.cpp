@@ -1,6 +1,7 @@
 // The card's memory as torch's DeviceAllocator: what makes torch.accelerator.memory_* work.
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include "eager.h"
 #include "record.h"
 #include "sanitize_copy.h"
 
@@ -41,6 +42,7 @@ struct SpyreAllocator final : c10::DeviceAllocator {
   void emptyCache(c10::MempoolId_t) override {
     translated([] {
       if (!openspyre::cards_started()) return;
+      forget_eager_constants();
       for (int index = 0; index < device_count(); ++index) card_of(index).empty_cache();
     });
   }

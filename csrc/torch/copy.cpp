@@ -1,4 +1,5 @@
 // Copies between host and card and within the card: _copy_from, item().
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_copy_from.h>
 #include <ATen/ops/_neg_view.h>
@@ -210,6 +211,7 @@ void copy_marked(const at::Tensor& source, const at::Tensor& target) {
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
   if (target.numel() == 0) return target;
+  at::assert_no_internal_overlap(target);
   const bool from_card = source.device().type() == kSpyre, to_card = target.device().type() == kSpyre;
   TORCH_CHECK((from_card || source.is_cpu()) && (to_card || target.is_cpu()), "cannot copy from ", source.device(),
               " to ", target.device(), " directly: go over the CPU");

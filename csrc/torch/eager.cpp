@@ -25,6 +25,8 @@ struct EagerOp {
   std::vector<ScalarKey> scalars;  // per schema argument
   DrawCheck check = nullptr;       // of the numbers a random operator is given
   bool makes_range = false;        // out= is given its size before the key is made, which then needs no numbers
+  bool fills = false;              // all elements are one number: places that are one place do not matter
+  std::vector<size_t> written;     // schema arguments
   PlanCache plans;
 };
 
@@ -156,12 +158,21 @@ void launch_call(const EagerOp& op, LoadedPlanPtr loaded, const CallReader& call
   launch(op.name.c_str(), std::move(loaded), call.tensors, results, scalars, call.device);
 }
 
+// Places that are one place: torch's words for them, before ours for a program that cannot be.
+void check_written(const EagerOp& op, const torch::jit::Stack& stack, size_t arguments) {
+  for (const size_t argument : op.written) {
+    const c10::IValue& given = stack[stack.size() - arguments + argument];
+    if (given.isTensor() && !op.fills) at::assert_no_internal_overlap(given.toTensor());
+  }
+}
+
 // Python compiles without holding the buffers; if one was re-tiled meanwhile, the plan may not be for this call, even
 // if the buffer lies by now as it did before.
 LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::Stack& stack, size_t arguments,
                               HeldBuffers& held) {
   for (;;) {
     if (LoadedPlanPtr found = op.plans.find(call.key)) return found;
+    check_written(op, stack, arguments);
     const uint64_t before = retilings();
     held.unlock();
     const OperatorAtWork at_work(op.name.c_str());
@@ -175,11 +186,11 @@ LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::S
   }
 }
 
-void check_overlap(const CallPlan& plan, const CallReader& call) {
+void check_overlap(const EagerOp& op, const CallPlan& plan, const CallReader& call) {
   for (const ResultPlan& result : plan.results) {
     if (result.argument < 0) continue;
     const at::Tensor& target = *call.tensors[result.argument];
-    at::assert_no_internal_overlap(target);
+    if (!op.fills) at::assert_no_internal_overlap(target);
     for (const at::Tensor* tensor : call.tensors) {
       if (tensor != &target) at::assert_no_partial_overlap(target, *tensor);
     }
@@ -225,11 +236,11 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
     if (!loaded->plan.resize.empty()) {
       CallReader again(op, *stack, arguments);
       loaded = find_or_compile(op, again, *stack, arguments, held);
-      check_overlap(loaded->plan, again);
+      check_overlap(op, loaded->plan, again);
       launch_call(op, std::move(loaded), again, *stack, arguments, results);
       return true;
     }
-    check_overlap(loaded->plan, call);
+    check_overlap(op, loaded->plan, call);
     launch_call(op, std::move(loaded), call, *stack, arguments, results);
     return true;
   });
@@ -260,9 +271,11 @@ bool register_eager(const std::string& name, const std::map<std::string, ScalarK
   auto op = std::make_unique<EagerOp>();
   op->name = "aten::" + name;
   op->makes_range = name == "arange.start_out";
+  op->fills = base == "aten::fill_" || base == "aten::zero_";
   op->check = draw_check(name);
   for (const c10::Argument& argument : handle->schema().arguments()) {
     const auto found = supplied_at_launch.find(argument.name());
+    if (argument.alias_info() && argument.alias_info()->isWrite()) op->written.push_back(op->scalars.size());
     op->scalars.push_back(found == supplied_at_launch.end() ? ScalarKey{} : found->second);
   }
   static auto* library =
@@ -285,6 +298,11 @@ void limit_eager_plans(size_t per_operator) { plans_per_op.store(std::max<size_t
 void clear_eager_cache() {
   std::lock_guard lock(op_table().mutex);
   for (const auto& op : op_table().ops) op->plans.clear();
+}
+
+void forget_eager_constants() {
+  std::lock_guard lock(op_table().mutex);
+  for (const auto& op : op_table().ops) op->plans.forget_constants();
 }
 
 }  // namespace torch_spyre

@@ -31,5 +31,6 @@ struct EagerCounts {
 EagerCounts eager_counts();
 void limit_eager_plans(size_t per_operator);  // beyond it, the half that was not used for longest is forgotten
 void clear_eager_cache();
+void forget_eager_constants();  // with their plans, which the next call makes anew
 
 }  // namespace torch_spyre

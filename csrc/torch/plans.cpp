@@ -48,6 +48,11 @@ void PlanCache::clear() {
   plans_.clear();
 }
 
+void PlanCache::forget_constants() {
+  std::unique_lock lock(mutex_);
+  std::erase_if(plans_, [](const auto& entry) { return !entry.second->plan.tensors.empty(); });
+}
+
 void PlanCache::forget_older_half() {
   std::vector<int64_t> uses;
   for (const auto& [key, loaded] : plans_) uses.push_back(loaded->last_use.load(std::memory_order_relaxed));

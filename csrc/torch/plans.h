@@ -76,6 +76,7 @@ class PlanCache {
   LoadedPlanPtr keep(const Key& key, LoadedPlanPtr loaded, size_t limit);  // what was there already, if anything was
   size_t size() const;
   void clear();
+  void forget_constants();  // plans that hold tensors of their own
 
  private:
   void forget_older_half();

@@ -58,7 +58,17 @@ def ranges(x):
     return x * torch.arange(0.0, 33.0, device=x.device), a + 1, torch.arange(3, 30, 4, device=x.device), a.float() / 2
 
 
+def composed_by_torch(x):
+    """What torch composes of other operators: in eager it would round each of them to 16 bits, in a graph it does not."""
+    grid = F.affine_grid(x[:, :6].view(-1, 2, 3), (x.shape[0], 1, 3, 4), align_corners=False)
+    window = torch.hann_window(x.shape[1], dtype=x.dtype, device=x.device)
+    losses = F.soft_margin_loss(x, x.sign()), F.soft_margin_loss(x, x.sign(), reduction="none")
+    return *losses, grid, window, x.deg2rad(), x.rad2deg(), F.celu(x, 1.3), torch.addr(x, x[:, 0], x[0], beta=0.5)
+
+
 GRAPHS = (
+    graph("composed_by_torch", composed_by_torch, half(5, 70)),
+    graph("composed_by_torch_in_fp32", composed_by_torch, single(5, 70)),
     graph("sigmoid_times_row", lambda x, y: torch.sigmoid(x) * y + x.exp(), half(4, 33), half(33)),
     graph("activations", activations, half(5, 70)),
     graph("activations_in_fp32", activations, single(5, 37)),

@@ -159,3 +159,15 @@ def test_each_card_has_its_own():
     before, kept, alike, attention = json.loads(done.stdout.splitlines()[-1])
     assert [after - first for first, after in zip(before, kept, strict=True)] == [CONSTANT_BYTES] * 2
     assert all(alike) and attention
+
+
+@pytest.mark.parametrize("empty_cache", [torch.spyre.empty_cache, torch.accelerator.memory.empty_cache])
+def test_constants_of_eager_calls_go_with_the_cache(empty_cache):
+    """The mask of a causal attention; the next call has it again."""
+    x = half(1, 2, 130, 64).to("spyre")
+    before = allocated()
+    first = F.scaled_dot_product_attention(x, x, x, is_causal=True).cpu()
+    assert allocated() > before
+    empty_cache()
+    assert allocated() == before
+    assert torch.equal(F.scaled_dot_product_attention(x, x, x, is_causal=True).cpu(), first)

@@ -19,9 +19,8 @@ def test_filling_a_view_leaves_its_neighbours_alone(view, dtype):
     host = values((5, 130), dtype)
     card = host.to("spyre")
     for x in (card, host):
-        if view(x).stride(0):
-            view(x).fill_(1)
-            view(x)[1:].zero_()
+        view(x).fill_(1)
+        view(x)[1:].zero_()
     same(card, host)
 
 

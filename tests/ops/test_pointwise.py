@@ -311,6 +311,11 @@ def test_errors_are_those_of_torch():
         lambda x: torch.add(x, x, out=x.int()),
         lambda x: x.clamp(),
         lambda x: x[:1].expand(3, 4).add_(1),
+        lambda x: x[:1].expand(3, 4).copy_(torch.ones(3, 4)),
+        lambda x: x[:1].expand(3, 4).copy_(x),
+        lambda x: x[:1].expand(3, 4).addmm_(x[:, :3], x),
+        lambda x: x[:1].expand(3, 4).index_add_(0, x[0, :1].long(), x[:1]),
+        lambda x: x[:1].expand(3, 4).scatter_(0, x.long(), 1.0),
     ):
         with pytest.raises((RuntimeError, ValueError)) as theirs:
             wrong(host)

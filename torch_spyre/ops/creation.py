@@ -33,8 +33,11 @@ def compile_call(call: Call) -> CallPlan | None:
     if inputs is None:
         return None
     row = call.binding.rows[0].name
-    dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
-    builder.add(Op(row, row, dims, tuple(inputs), (builder.result(),)))
+    result = builder.result()
+    # What is filled may be expanded: its places are one place.
+    extents = [extent if stride else 1 for extent, stride in zip(outcome.shape, result.strides, strict=True)]
+    dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(extents))
+    builder.add(Op(row, row, dims, tuple(inputs), (result,)))
     return builder.plan()
 
 
