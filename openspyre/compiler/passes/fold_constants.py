@@ -151,7 +151,7 @@ class _Work:
         row = TABLE[op.row]
         if self.made.get(place) is None or _is_plain(op) or row.kind is Kind.MOVEMENT:
             return False
-        return row.op_class is OpClass.EXTENSION or any("int" in access.dtype for access in op.accesses)
+        return row.op_class is not OpClass.HARDWARE or any("int" in access.dtype for access in op.accesses)
 
     def _result(self, op: Op, result: Lanes) -> Buffer | None:
         """The constant that an op's result is, if the host has one."""
