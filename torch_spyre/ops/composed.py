@@ -40,7 +40,6 @@ _OWN: dict[str, Composition] = {
 _OF_TORCH = (
     "_native_batch_norm_legit",
     "_native_batch_norm_legit.no_stats",
-    "binary_cross_entropy",
     "binary_cross_entropy_backward",
     "glu",
     "huber_loss",
