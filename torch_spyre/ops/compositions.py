@@ -133,6 +133,10 @@ def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.
     return (top + torch.where(near.abs() < 1e3, near + rest * (1.0 - 0.5 * rest), near)).to(x.dtype)
 
 
+def _celu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    return torch.ops.aten.elu(x, alpha, 1.0, 1.0 / alpha)
+
+
 def _binary_cross_entropy(
     x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, reduction: int = 1
 ) -> torch.Tensor:
@@ -162,6 +166,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "log_sigmoid_forward": _log_sigmoid,
     "log_sigmoid_backward": _log_sigmoid_gradient,
     "glu_backward": _glu_gradient,
+    "celu": _celu,
     "logsumexp": _logsumexp,
     "logsumexp.out": _with_out(_logsumexp),
     "binary_cross_entropy": _binary_cross_entropy,

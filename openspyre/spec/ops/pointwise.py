@@ -231,7 +231,7 @@ ARITHMETIC = (
       for name, exponent, body, samples in _POWERS),
     pointwise("pow", "a to the power of b", _pow, operands=2,
          aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Scalar", "pow.Scalar"),
-         sign_matters=("exponent",), checked=("Scalar exponent",), samples=POSITIVE, ulps=2),
+         sign_matters=("exponent",), checked=("Scalar exponent",), samples=POSITIVE, ulps=2, widened=widened.power),
 )  # fmt: skip
 
 ROUNDING = tuple(

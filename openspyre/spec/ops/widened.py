@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 
 from openspyre.spec.ops.expression import Value, call, select
-from openspyre.spec.ops.pointwise_rows import both, maximum, minimum
+from openspyre.spec.ops.pointwise_rows import both, either, maximum, minimum
 from openspyre.spec.ops.row_expression import narrow, row, widen
 
+_INFINITE = float("inf")
 # Complementary error function, by Chebyshev fitting; its relative error is below 1.2e-7 everywhere.
 _ERFC = (
     0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223,
@@ -81,3 +82,17 @@ def mish_gradient(g: Value, x: Value) -> Value:
     n = e * (e + 2.0)
     t = n / (n + 2.0)
     return g * (t + x * call("sigmoid", x) * (1.0 + t) * (2.0 / (n + 2.0)))
+
+
+def power(a: Value, b: Value) -> Value:
+    """C's pow: of a negative number, whole powers alone; to the power of 0, and of 1, everything is 1."""
+    below = either(a < 0.0, 1.0 / a < 0.0)  # -0 has a sign as well
+    size = call("abs", a)
+    whole = b.equals(call("floor", b))
+    halved = b * 0.5
+    odd = both(whole, halved.differs(call("floor", halved)))
+    positive = call("exp", b * log(size))
+    ends = either(b.equals(0.0), both(size.equals(1.0), either(a > 0.0, call("is_inf", b))))
+    signed = select(both(below, odd), -positive, positive)
+    root = both(both(a < 0.0, size < _INFINITE), b.differs(call("floor", b)))
+    return select(ends, 1.0, select(root, float("nan"), signed))
