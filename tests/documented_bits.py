@@ -17,6 +17,7 @@ from openspyre.card import _card, cards, programs
 from openspyre.compiler import ir
 from openspyre.compiler.emit import Emitted, emit_documented
 from openspyre.spec.addressing import row_major
+from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.formats import require_supported
 from openspyre.spec.packing import elements_of
@@ -37,7 +38,9 @@ def agrees(program: ir.Program, words: int = 7) -> Emitted:
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         bundle = _through_files(emitted.bundle, directory)
-        images = [_image(argument, seed, words) for seed, argument in enumerate(emitted.arguments)]
+        known = _known_numbers(program)
+        given = [replace(each, value=known[each.name]) if each.name in known else each for each in emitted.arguments]
+        images = [_image(argument, seed, words) for seed, argument in enumerate(given)]
         try:
             after = execute(prepare(bundle, dict(enumerate(images)), None, directory))
         except IndexOutOfRange:  # an integer of ours became an index into a short table; 0 is in every table
@@ -113,7 +116,8 @@ def _as_compiled(program: ir.Program, emitted: Emitted, images: list[bytes], aft
         buffers[name].write_memory(image)
     loaded = programs.load(compiled)
     try:
-        loaded.run(buffers, {scalar.name: _number(scalar.dtype, words) for scalar in program.scalars})
+        known = _known_numbers(program)
+        loaded.run(buffers, {s.name: known.get(s.name, _number(s.dtype, words)) for s in program.scalars})
     finally:
         loaded.unload()
     for name, buffer in buffers.items():
@@ -122,6 +126,12 @@ def _as_compiled(program: ir.Program, emitted: Emitted, images: list[bytes], aft
         argument = emitted.arguments[names[name]]
         expected, found = elements(argument, buffer.read_memory()), elements(argument, after[names[name]])
         np.testing.assert_array_equal(found, expected, err_msg=f"{program.name}: {name}")
+
+
+def _known_numbers(program: ir.Program) -> dict[str, float]:
+    """Floats that the program was written for: ops may have them as constants of their own."""
+    floats = [scalar for scalar in program.scalars if "float" in scalar.dtype]
+    return {scalar.name: float_of(scalar.word) for scalar in floats if scalar.word is not None}
 
 
 def _constant(buffer: ir.Buffer) -> Argument:

@@ -17,7 +17,7 @@ from openspyre.spec.ops import TABLE, Kind, OpClass, Precision
 from openspyre.spec.ops.expression import Lane, Tracer, trace
 from openspyre.spec.ops.row_expression import FOLD, MOMENTS, ROW
 
-WIDE, TRUTH, PLACE = "float32", "bool", "int64"
+WIDE, SLIM, TRUTH, PLACE = "float32", "float16", "bool", "int64"
 _FOLDS = {
     "sum": "sum",
     "mean": "mean",
@@ -61,7 +61,8 @@ def rows_of_primitives(op_class: OpClass) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in TABLE.values():
         count = row.operands + len(row.scalars)
-        if row.kind is not Kind.POINTWISE or row.op_class is not op_class or row.body is None or not row.floats:
+        own = OpClass.EXTENSION if row.widened is not None else row.op_class  # it is one where it is not widened
+        if row.kind is not Kind.POINTWISE or own is not op_class or row.body is None or not row.floats:
             continue
         code = trace(row.body, (Lane.FLOAT,) * count)
         if len(code.instructions) == 1 and code.instructions[0].sources == tuple(range(count)):
@@ -72,11 +73,11 @@ def rows_of_primitives(op_class: OpClass) -> dict[str, str]:
 class Expansion:
     """Makes the ops of the values asked for, each after what it needs."""
 
-    def __init__(self, op: Op, tracer: Tracer) -> None:
+    def __init__(self, op: Op, tracer: Tracer, precision: Precision) -> None:
         self.op, self.lanes = op, tracer.lanes
         self.steps = {number: (opcode, sources) for opcode, number, sources in tracer.steps}
         self.reduced = frozenset(d for d, dim in enumerate(op.dims) if dim.reduced)
-        self.own = WIDE if TABLE[op.row].composite is Precision.FP32 else _own_dtype(op)
+        self.own = WIDE if precision is Precision.FP32 else _own_dtype(op)
         self.values: dict[int, Source] = {
             n: Known(_number(bits, self.lanes[n])) for bits, n in tracer.constants.items()
         }
@@ -147,6 +148,8 @@ class Expansion:
         match opcode:
             case "widen":
                 return self._as(x, WIDE, target)
+            case "narrow":
+                return self._as(x, SLIM, target)
             case "bool_to_float":
                 return self._as(x, self.own, target)
             case "float_to_bool":
@@ -164,6 +167,8 @@ class Expansion:
             case "trunc":
                 up = self._row("neg", (self._row("floor", (self._row("neg", given),)),))
                 return self._row("where", (self._row("lt", (x, Known(0.0))), up, self._row("floor", given)), target)
+            case "round":
+                return self._rounded(x, target)
             case "and" | "or" | "xor" if all(isinstance(s, Held) and s.dtype == TRUTH for s in given):
                 return self._row(_LOGIC[opcode], given, target)
             case "sub_i" if isinstance(x, Known) and isinstance(given[1], Held) and given[1].dtype == TRUTH:
@@ -174,13 +179,25 @@ class Expansion:
             f"{self.op.name}: {self.op.row!r} is called a composite, but no ops of the card are {opcode!r}"
         )
 
+    def _rounded(self, x: Source, target: Access | None) -> Source:
+        """Halves to even: up where more than a half is left, or a half above an odd number."""
+        size = self._row("abs", (x,))
+        whole = self._row("floor", (size,))
+        left, halved = self._row("sub", (size, whole)), self._row("mul", (whole, Known(0.5)))
+        odd = self._row("ne", (halved, self._row("floor", (halved,))))
+        half = self._row("mul", (self._row("eq", (left, Known(0.5))), odd))
+        up = self._row("maximum", (self._row("gt", (left, Known(0.5))), half))
+        near = self._row("where", (up, self._row("add", (whole, Known(1.0))), whole))
+        return self._row("where", (self._row("lt", (x, Known(0.0))), self._row("neg", (near,)), near), target)
+
     # --- ops ----------------------------------------------------------------------------------------------------------
 
     def _row(self, name: str, given: tuple[Source, ...], target: Access | None = None) -> Held:
         row = TABLE[name]
         wide = not row.mixes_formats and any(isinstance(s, Held) and s.dtype == WIDE for s in given)
         chosen = {s.dtype for s in (given[1:] if name == "where" else given) if isinstance(s, Held)}
-        kind = WIDE if wide else TRUTH if chosen == {TRUTH} else self.own
+        narrowed = any(isinstance(s, Held) and isinstance(s.operand, Access) and s.dtype == SLIM for s in given)
+        kind = WIDE if wide else TRUTH if chosen == {TRUTH} else SLIM if narrowed else self.own
         if wide:
             given = tuple(self._as(s, WIDE) if isinstance(s, Held) and s.dtype != TRUTH else s for s in given)
         return self._emit(name, given, TRUTH if row.compares else kind, target)

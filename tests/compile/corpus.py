@@ -4,11 +4,13 @@ import corpus_attention
 import corpus_crossing
 import corpus_indexed
 import corpus_layers
+import corpus_models
 import corpus_modes
 import corpus_mutation
 import corpus_pointwise
 import corpus_reductions
 import corpus_unwritten
+import corpus_usual
 import corpus_views
 
 GRAPHS = (
@@ -22,4 +24,6 @@ GRAPHS = (
     *corpus_attention.GRAPHS,
     *corpus_layers.GRAPHS,
     *corpus_modes.GRAPHS,
+    *corpus_models.GRAPHS,
+    *corpus_usual.GRAPHS,
 )

@@ -112,6 +112,42 @@ def _glu_gradient(gradient: torch.Tensor, x: torch.Tensor, dim: int) -> torch.Te
     return torch.cat([through, through * values * torch.sigmoid(-gates)], dim).to(x.dtype)
 
 
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    """Sums in float32. The card's logarithm has 16 bits: what is left of the sum beside it brings the others."""
+    if not x.dtype.is_floating_point:
+        x = x.to(torch.get_default_dtype())
+    dims = dim or list(range(x.dim()))
+    if x.numel() == 0 and not all(x.shape[d] for d in dims):
+        return torch.log(torch.sum(x.exp(), dims, keepdim))
+    top = torch.amax(x, dims, True)
+    top = accumulating(top.masked_fill(top.abs() == float("inf"), 0.0))
+    total = torch.sum(torch.exp(accumulating(x) - top), dims, keepdim)
+    top = top if keepdim else top.squeeze(dims)
+    if x.dtype not in _HALVES:
+        return torch.log(total) + top
+    near = accumulating(torch.log(total.to(x.dtype)))
+    rest = total * torch.exp(-near) - 1.0
+    return (top + torch.where(near.abs() < 1e3, near + rest * (1.0 - 0.5 * rest), near)).to(x.dtype)
+
+
+def _celu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    return torch.ops.aten.elu(x, alpha, 1.0, 1.0 / alpha)
+
+
+def _binary_cross_entropy(
+    x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, reduction: int = 1
+) -> torch.Tensor:
+    """Logarithms as the tensors are, everything else in float32; none is below -100."""
+    above, below = (torch.clamp_min(each, -100.0) for each in (torch.log(x), torch.log1p(-x)))
+    loss = (accumulating(target) - 1.0) * below - accumulating(target) * above
+    loss = loss if weight is None else loss * weight
+    whole = loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
+    return whole.to(x.dtype)
+
+
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "sort.values_stable": _with_outs(torch.ops.aten.sort.stable, "values", "indices"),
     "topk.values": _with_outs(torch.ops.aten.topk.default, "values", "indices"),
@@ -130,4 +166,8 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "log_sigmoid_forward": _log_sigmoid,
     "log_sigmoid_backward": _log_sigmoid_gradient,
     "glu_backward": _glu_gradient,
+    "celu": _celu,
+    "logsumexp": _logsumexp,
+    "logsumexp.out": _with_out(_logsumexp),
+    "binary_cross_entropy": _binary_cross_entropy,
 }

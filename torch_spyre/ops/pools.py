@@ -51,17 +51,25 @@ def average_pool(
     kernel, padding = _pair(kernel), _pair(padding)
     stride = _pair(stride) if len(stride) else kernel
     geometry = kernel, stride, padding, (1, 1), ceil_mode
-    sums = _windows(image, *geometry, 0.0).sum((-2, -1), dtype=accumulation_dtype(image.dtype))
+    sums = _summed(_windows(image, *geometry, 0.0), kernel, stride, accumulation_dtype(image.dtype))
     if divisor_override is not None:
         return strided_like(image, (sums / divisor_override).to(image.dtype))
     counted = torch.ones(image.shape[-2:], device=image.device)
     if count_include_pad:  # what ceil_mode adds beyond the padding does not count, though
         counted = F.pad(counted, (padding[1], padding[1], padding[0], padding[0]), value=1.0)
         geometry = kernel, stride, (0, 0), (1, 1), ceil_mode
-        counts = _windows(counted, *geometry, 0.0, tuple(sums.shape[-2:])).sum((-2, -1))
+        windows = _windows(counted, *geometry, 0.0, tuple(sums.shape[-2:]))
     else:
-        counts = _windows(counted, *geometry, 0.0).sum((-2, -1))
+        windows = _windows(counted, *geometry, 0.0)
+    counts = _summed(windows, kernel, stride, torch.float32)
     return strided_like(image, (sums / counts).to(image.dtype))
+
+
+def _summed(windows: Tensor, kernel: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Windows that share elements are copied apart first: the card's sums walk through memory, and no element twice."""
+    if any(step < size for step, size in zip(stride, kernel, strict=True)):
+        return windows.flatten(-2).sum(-1, dtype=dtype)
+    return windows.sum((-2, -1), dtype=dtype)
 
 
 def _windows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openspyre.compiler import ir
+from openspyre.spec.encodings import float_of
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
 from openspyre.spec.ops import TABLE, Kind
@@ -12,7 +13,7 @@ from openspyre.spec.ops import TABLE, Kind
 # Rows that are an op of the hardware with its operands in another order.
 _ORDERS = {"rsub": (1, 0), "masked_fill": (1, 2, 0), "square": (0, 0)}
 # Truth values are 0.0 and 1.0: what the bits' logic is on them.
-_LOGIC = {"bitwise_and": "mul", "bitwise_or": "maximum", "bitwise_xor": "notequal"}
+_LOGIC = {"bitwise_and": "mul", "bitwise_or": "maximum", "bitwise_xor": "notequal", "add": "maximum"}
 _GIVES_TRUTH = {"equal", "notequal", "greaterthan", "greaterequal", "lesserthan", "lesserequal"}
 _KEEPS_TRUTH = {"mul", "maximum", "minimum", "where3", "identity", "max", "min"}
 _HALVES = ("float16", "bfloat16")
@@ -68,10 +69,18 @@ def form_of(op: ir.Op, formats: dict[int, DataFormats]) -> Form:
 def _with_constants(name: str, given: tuple[ir.Operand | float, ...]) -> Form | None:
     """An op that has numbers by name, if those behind its tensor are known."""
     names = HARDWARE[name].constants if name in HARDWARE else ()
-    known = [operand.value for operand in given[1:] if isinstance(operand, ir.Constant)]
+    known = [value for operand in given[1:] if (value := _known(operand)) is not None]
     if not names or len(names) != len(known) or len(given) != 1 + len(known):
         return None
     return Form(name, given[:1], tuple(zip(names, known, strict=True)))
+
+
+def _known(operand: ir.Operand | float) -> float | None:
+    """A number that is known now, if only the program's caller knew it."""
+    match operand:
+        case ir.Constant(bits=bits) | ir.Scalar(word=int(bits)):
+            return float_of(bits)
+    return None
 
 
 def _constant(operand: ir.Operand) -> ir.Operand | float:

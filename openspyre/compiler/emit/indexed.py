@@ -41,8 +41,15 @@ class _Rows:
         self.source, self.target = source, target
         self.kept = [d for d in range(last) if op.dims[d].size != 1]
         moved = [place for place, d in enumerate(self.kept) if index.strides[d]]
-        if not moved or len(self.kept) > MOST_DIMS - 1:
-            raise NoSuchOp("its index chooses once, or it has too many dims")
+        self.once = not moved
+        if self.once:  # a dim of size 1 counts the index
+            single = next((d for d in range(last) if op.dims[d].size == 1), None)
+            if single is None:
+                raise NoSuchOp("its index chooses once, and it has no dim to count that")
+            self.kept = sorted([*self.kept, single])
+            moved = [self.kept.index(single)]
+        if len(self.kept) > MOST_DIMS - 1:
+            raise NoSuchOp("it has too many dims")
         self.chosen = moved[-1]
         found = lowering.sticks(op, self.table)
         if found.lane_dim is None or found.lane_dim == last or index.strides[found.lane_dim]:
@@ -61,6 +68,8 @@ class _Rows:
         )
         operands = [self._operand(access, dims) for access in (self.source, self.target)]
         index = self._access(self.index)
+        if self.once:
+            index = replace(index, lane_dim=self.chosen)
         if index.lane_dim is None:
             raise NoSuchOp("its index lies one to a stick")
         walk = self._walk(index, [extent.size for extent in dims], self.index)

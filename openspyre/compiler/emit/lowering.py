@@ -144,8 +144,7 @@ class Lowering:
         if (
             form is not self.format(target)
             or form not in formats_of_op(known)
-            or "float" not in source.dtype
-            or "float" not in target.dtype
+            or not _keeps_kind(known.name, source.dtype, target.dtype)
         ):
             raise NoSuchOp(f"{known.name} of the hardware does not make {target.dtype} of {source.dtype}")
         if any(dim.reduced and dim.size > 1 and not step for dim, step in zip(op.dims, source.strides, strict=True)):
@@ -245,3 +244,10 @@ class Lowering:
             case float() as value:
                 return Operand(form, self.number(value, form))
         raise NoSuchOp("it counts places")
+
+
+def _keeps_kind(name: str, source: str, target: str) -> bool:
+    """Whether what a reduction makes is what its tensor is said to hold: the largest truth value is one as well."""
+    if "bool" in (source, target):
+        return source == target and name in ("max", "min")
+    return "float" in source and "float" in target

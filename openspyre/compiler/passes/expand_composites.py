@@ -11,12 +11,14 @@ from inspect import signature
 from math import prod
 
 from openspyre.compiler.composite import Expansion
-from openspyre.compiler.ir import Buffer, Iota, Op, Operand, Program
+from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand, Program, Role, Scalar
+from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE, Fold, Kind, Precision, Promotion, Row
 from openspyre.spec.ops.expression import Lane, Value, constant
 from openspyre.spec.ops.row_expression import Along, trace_row, widen
 
+_TRIANGLES = {"tril": "le", "triu": "ge"}  # by how a place compares with the diagonal
 Body = Callable[..., Value | tuple[Value, ...]]
 
 
@@ -36,7 +38,10 @@ class ExpandComposites:
 def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
     """The temps and ops that an op is made of; the op itself if it is one of the card's."""
     row = TABLE[op.row]
-    if row.composite is None or not all(dim.size for dim in op.dims) or not _is_real(op, row):
+    if op.row in _TRIANGLES:
+        return _triangle(op)
+    precision = row.composite or (Precision.FP32 if row.widened is not None and _is_narrow(op) else None)
+    if precision is None or not all(dim.size for dim in op.dims) or not _is_real(op, row):
         return [], [op]
     reduced = [dim for dim in op.dims if dim.reduced]
     along = Along(prod(dim.size for dim in reduced), sum(dim.size > 1 for dim in reduced))
@@ -44,9 +49,29 @@ def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
     results = trace_row(_body(row, len(op.outputs)), along, lanes, dict(op.attributes) if row.kind is Kind.ROWS else {})
     if len(results) < len(op.outputs):
         raise InternalError(f"{op.row!r} has {len(results)} results for {len(op.outputs)} outputs")
-    work = Expansion(op, results[0].tracer)
+    work = Expansion(op, results[0].tracer, precision)
     work.store([value.number for value in results[: len(op.outputs)]])
     return work.buffers, work.ops
+
+
+def _triangle(op: Op) -> tuple[list[Buffer], list[Op]]:
+    """With a diagonal known now, the mask is a constant: x where it holds, else 0."""
+    x, apart, diagonal = op.inputs
+    known = isinstance(diagonal, Scalar) and diagonal.word is not None
+    if not known or not isinstance(x, Access) or not isinstance(apart, Iota) or "int" in x.dtype:
+        return [], [op]
+    moving = [d for d, stride in enumerate(apart.strides) if stride]
+    size = tuple(op.dims[d].size for d in moving)
+    mask = Buffer(f"{op.name}.mask", "bool", size, row_major(size), Role.TEMP)
+    along = dict(zip(moving, mask.stride, strict=True))
+    count = replace(apart, strides=tuple(apart.strides[d] for d in moving))
+    made = Access(mask.name, 0, mask.stride, "bool")
+    read = replace(made, strides=tuple(along.get(d, 0) for d in range(len(op.dims))))
+    dims = tuple(op.dims[d] for d in moving)
+    compare = Op(mask.name, _TRIANGLES[op.row], dims, (count, diagonal), (made,), origin=op.origin)
+    if x.dtype == "bool":
+        return [mask], [compare, replace(op, row="bitwise_and", inputs=(x, read))]
+    return [mask], [compare, replace(op, row="where", inputs=(read, x, Constant.of(0.0, x.dtype)))]
 
 
 def _is_real(op: Op, row: Row) -> bool:
@@ -54,6 +79,10 @@ def _is_real(op: Op, row: Row) -> bool:
     places = row.fold in (Fold.ARG_MAX, Fold.ARG_MIN)
     lanes = {lane_of(operand) for operand in (op.inputs if places else (*op.inputs, *op.outputs))}
     return Lane.INT not in lanes and (Lane.FLOAT in lanes or row.promotion is Promotion.BOOL)
+
+
+def _is_narrow(op: Op) -> bool:
+    return not any(access.dtype == "float32" for access in op.accesses)
 
 
 def lane_of(operand: Operand) -> Lane:
@@ -67,7 +96,7 @@ def _body(row: Row, results: int) -> Body:
         body = _search(row, results) if row.fold in (Fold.ARG_MAX, Fold.ARG_MIN) else _reduction(row)
     if body is None:
         raise InternalError(f"the op table says no way to compute {row.name!r}")
-    if row.composite is not Precision.FP32:
+    if row.composite is not Precision.FP32 and row.widened is None:
         return body
 
     def wide(along: Along, *operands: Value, **attributes: object) -> Value | tuple[Value, ...]:
@@ -77,7 +106,7 @@ def _body(row: Row, results: int) -> Body:
 
 
 def _pointwise(row: Row) -> Body | None:
-    body = row.body
+    body = row.widened or row.body
     return None if body is None else lambda along, *operands: body(*operands)
 
 

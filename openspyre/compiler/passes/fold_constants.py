@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from openspyre.compiler.constant_values import DTYPES, KnownValues, computed, host_bytes, places
 from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role, Scalar
 from openspyre.compiler.primitives import Lanes
 from openspyre.spec.addressing import host_elements, row_major
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind, OpClass
+
+_EXACT = 512  # integers up to here are numbers of 16 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class _Work:
         ops: list[Op] = []
         for place, op in enumerate(self.program.ops):
             if op.outputs[0].buffer not in whole:
-                ops.append(_renamed(self._copied(place, op) or op, renamed))
+                ops.append(self._with_floats(_renamed(self._copied(place, op) or op, renamed)))
         kept = tuple(buffer for buffer in self.program.buffers if buffer.name not in whole)
         return replace(self.program, buffers=(*kept, *self.constants.values()), ops=tuple(ops))
 
@@ -151,7 +155,7 @@ class _Work:
         row = TABLE[op.row]
         if self.made.get(place) is None or _is_plain(op) or row.kind is Kind.MOVEMENT:
             return False
-        return row.op_class is OpClass.EXTENSION or any("int" in access.dtype for access in op.accesses)
+        return row.op_class is not OpClass.HARDWARE or any("int" in access.dtype for access in op.accesses)
 
     def _result(self, op: Op, result: Lanes) -> Buffer | None:
         """The constant that an op's result is, if the host has one."""
@@ -166,6 +170,32 @@ class _Work:
             return None
         source = Access(self._constant(found).name, 0, found.stride, found.dtype)
         return Op(op.name, "relayout", op.dims, (source,), op.outputs, origin=op.origin)
+
+    # --- integers that floats meet --------------------------------------------------------------------------------------------
+
+    def _with_floats(self, op: Op) -> Op:
+        """An op of the hardware with its known integers as the floats that it would make of them."""
+        row = TABLE[op.row]
+        kinds = {access.dtype for access in op.accesses if "float" in access.dtype}
+        if row.kind is not Kind.POINTWISE or row.op_class is not OpClass.HARDWARE or len(kinds) != 1:
+            return op
+        (dtype,) = kinds
+        inputs = tuple(self._as_float(o, dtype) if isinstance(o, Access) and "int" in o.dtype else o for o in op.inputs)
+        return replace(op, inputs=inputs)
+
+    def _as_float(self, access: Access, dtype: str) -> Access:
+        known = {buffer.name: buffer for buffer in (*self.program.buffers, *self.constants.values())}
+        buffer = known[access.buffer]
+        if buffer.values is None or access.dtype != buffer.dtype:
+            return access
+        whole = KnownValues(buffer, buffer.values).values
+        values = host_bytes(whole.astype(np.float32), dtype)
+        if values is None or (dtype != "float32" and np.any(np.abs(whole) > _EXACT)):
+            return access
+        real = replace(
+            buffer, name=f"{buffer.name}.{dtype}", dtype=dtype, values=values, role=Role.CONSTANT, layout=None
+        )
+        return replace(access, buffer=self._constant(real).name, dtype=dtype)
 
     def _constant(self, buffer: Buffer) -> Buffer:
         """Equal constants are one."""

@@ -191,3 +191,18 @@ def test_constants_that_a_program_brings_are_computed_with() -> None:
     result = folded(wrap, cast, add, buffers=(OUT, X, held, flat("t", "int32"), flat("c", "float32")), scalars=())
     assert rows(result) == ["add"]
     np.testing.assert_array_equal(only_constant(result), (values % 100).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "stays"), [("float32", 1000, False), ("float16", 1, False), ("float16", 997, True)]
+)
+def test_known_integers_that_meet_floats_are_floats(dtype: str, scale: int, stays: bool) -> None:
+    """x + range: the sum would make floats of them itself. What 16 bits do not hold stays whole until it has been added."""
+    chain = [arange("t"), op("mul", at("u"), at("t"), Constant(scale, "int32"))]
+    chain.append(op("add", at("out", dtype), at("x", dtype), at("u")))
+    result = folded(*chain, buffers=(replace(OUT, dtype=dtype), replace(X, dtype=dtype), flat("t"), flat("u")))
+    assert rows(result) == ["add"]
+    read = result.ops[0].inputs[1]
+    assert isinstance(read, Access)
+    assert read.dtype == ("int64" if stays else dtype)
+    np.testing.assert_array_equal(constants(result)[read.buffer], scale * RANGE)

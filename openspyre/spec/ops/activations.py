@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from openspyre.spec.ops import widened
 from openspyre.spec.ops.expression import Value, call, constant, select
 from openspyre.spec.ops.pointwise_rows import both, clamp, maximum, pointwise
 from openspyre.spec.ops.row import Precision, Row
@@ -56,8 +57,8 @@ ACTIVATIONS: tuple[Row, ...] = (
     pointwise("hardtanh", "between two numbers", clamp, scalars=("min_val", "max_val"), composite=Precision.OWN),
     pointwise("threshold", "x, or a number where x is at most the threshold", lambda x, least, value: select(x <= least, value, x),
               scalars=("threshold", "value"), composite=Precision.OWN),
-    pointwise("leaky_relu", "x, or slope * x below 0", lambda x, slope: select(x > 0, x, x * slope), artifact="leakyrelufwd",
-              documented=True, scalars=("negative_slope",), integers=False),
+    pointwise("leaky_relu", "x, or slope * x below 0", lambda x, slope: select(x > 0, x, x * slope),
+              scalars=("negative_slope",), integers=False, composite=Precision.OWN),
     pointwise("prelu", "x, or weight * x below 0", lambda x, weight: select(x > 0, x, x * weight), operands=2, integers=False,
               aten=("_prelu_kernel",), inductor=(), composite=Precision.OWN),
     pointwise("silu", "x * sigmoid(x)", _silu, documented=True, integers=False, ulps=2),
@@ -69,7 +70,7 @@ ACTIVATIONS: tuple[Row, ...] = (
               constants=("softplusBeta", "softplusThresh"), integers=False, ulps=2),
     pointwise("mish", "x * tanh(softplus(x))", _mish, documented=True, integers=False, ulps=3),
     pointwise("elu", "scale * x, or scale * alpha * (exp(input_scale * x) - 1) below 0", _elu,
-              scalars=("alpha", "scale", "input_scale"), integers=False),
+              scalars=("alpha", "scale", "input_scale"), integers=False, widened=widened.elu, ulps=2),
     pointwise("hardsigmoid", "(x + 3) / 6 between 0 and 1", _hardsigmoid, integers=False, composite=Precision.FP32),
     pointwise("hardswish", "x * hardsigmoid(x)", lambda x: x * clamp(x + 3.0, constant(x, 0.0, x.lane), constant(x, 6.0, x.lane)) / 6.0,
               integers=False, composite=Precision.FP32),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from openspyre.spec.ops import widened
 from openspyre.spec.ops.expression import Value, call, constant, select
 from openspyre.spec.ops.pointwise_rows import both, either, pointwise
 from openspyre.spec.ops.row import Precision, Row
@@ -67,10 +68,11 @@ GRADIENTS: tuple[Row, ...] = (
     _gradient("threshold_backward", "relu and threshold", lambda g, x, least: select(x <= least, constant(g, 0, g.lane), g),
               scalars=("threshold",), integers=True, composite=Precision.OWN),
     _gradient("silu_backward", "silu", _silu, ulps=2, composite=Precision.FP32),
-    _gradient("gelu_backward", "gelu", _gelu_erf, fixed=(("approximate", "none"),), ulps=2),
+    _gradient("gelu_backward", "gelu", _gelu_erf, fixed=(("approximate", "none"),), ulps=2, widened=widened.gelu_gradient),
     _gradient("gelu_tanh_backward", "gelu, tanh form", _gelu_tanh, aten=("gelu_backward",), fixed=(("approximate", "tanh"),), ulps=2, composite=Precision.FP32),
-    _gradient("mish_backward", "mish", _mish, ulps=2),
-    _gradient("elu_backward", "elu", _elu, scalars=("alpha", "scale", "input_scale"), fixed=(("is_result", False),)),
+    _gradient("mish_backward", "mish", _mish, ulps=2, widened=widened.mish_gradient),
+    _gradient("elu_backward", "elu", _elu, scalars=("alpha", "scale", "input_scale"), fixed=(("is_result", False),),
+              composite=Precision.FP32, ulps=2),
     _gradient("softplus_backward", "softplus", _softplus, scalars=("beta", "threshold"), ulps=2, composite=Precision.FP32),
     _gradient("leaky_relu_backward", "leaky_relu", lambda g, x, slope: select(x > 0, g, g * slope), scalars=("negative_slope",),
               fixed=(("self_is_result", False),), composite=Precision.OWN),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from openspyre.spec.ops import widened
 from openspyre.spec.ops.activations import ACTIVATIONS
 from openspyre.spec.ops.expression import Lane, Value, call, constant, select, to_bool, to_float, to_int
 from openspyre.spec.ops.gradients import GRADIENTS
@@ -176,6 +177,12 @@ def _integer_only(whole: object, real: str) -> object:
     return lambda x: call(real, x) if x.lane is Lane.FLOAT else x
 
 
+# Powers that are other functions; those of -infinity are C's.
+_POWERS = (
+    ("cube", 3, lambda x: x * x * x, Samples()),
+    ("fourth_power", 4, lambda x: (x * x) * (x * x), Samples()),
+    ("reciprocal_as_power", -1, lambda x: call("reciprocal", to_float(x)), NONZERO),
+)
 _BOUND = {"checked": ("Scalar min", "Scalar max"), "orders": True}
 
 ARITHMETIC = (
@@ -219,14 +226,17 @@ ARITHMETIC = (
          inductor=("truncdiv",), fixed=(("rounding_mode", "trunc"),)),
     pointwise("square", "x * x", lambda x: x * x, artifact="mul", documented=True, aten=("pow.Tensor_Scalar", "pow_.Scalar"),
               fixed=(("exponent", 2),)),
+    *(pointwise(name, f"x to the power of {exponent}", body, aten=("pow.Tensor_Scalar", "pow_.Scalar"), inductor=(),
+                composite=Precision.OWN, fixed=(("exponent", exponent),), ulps=2, samples=samples)
+      for name, exponent, body, samples in _POWERS),
     pointwise("pow", "a to the power of b", _pow, operands=2,
          aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Scalar", "pow.Scalar"),
-         sign_matters=("exponent",), checked=("Scalar exponent",), samples=POSITIVE, ulps=2),
+         sign_matters=("exponent",), checked=("Scalar exponent",), samples=POSITIVE, ulps=2, widened=widened.power),
 )  # fmt: skip
 
 ROUNDING = tuple(
     pointwise(name, summary, _integer_only(None, name), documented=name == "floor",
-              composite=Precision.OWN if name in ("ceil", "trunc") else None)
+              composite=Precision.OWN if name != "floor" else None)
     for name, summary in (("floor", "rounded down"), ("ceil", "rounded up"), ("round", "to the nearest, halves to even"),
                           ("trunc", "rounded towards zero"))
 )  # fmt: skip
@@ -237,22 +247,25 @@ FUNCTIONS = (
     pointwise("acosh", "inverse of cosh", _acosh, promotion=Promotion.INT_TO_FLOAT, samples=Samples(low=1.0, high=9.0), ulps=2),
     pointwise("atanh", "inverse of tanh", _atanh, promotion=Promotion.INT_TO_FLOAT, samples=Samples(low=-0.99, high=0.99), ulps=2),
     pointwise("logit", "log(x / (1 - x))", lambda x: call("log", to_float(x) / (1 - to_float(x))), promotion=Promotion.INT_TO_FLOAT,
-              samples=Samples(low=0.01, high=0.99), fixed=(("eps", None),), inductor=(), ulps=2),
-    pointwise("xlogy", "a * log(b), 0 where a is 0", _xlogy, operands=2, promotion=Promotion.INT_TO_FLOAT, samples=POSITIVE),
-    pointwise("logaddexp", "log(exp(a) + exp(b))", _logaddexp, operands=2, integers=False, ulps=2),
+              samples=Samples(low=0.01, high=0.99), fixed=(("eps", None),), inductor=(), ulps=2, widened=widened.logit),
+    pointwise("xlogy", "a * log(b), 0 where a is 0", _xlogy, operands=2, promotion=Promotion.INT_TO_FLOAT, samples=POSITIVE,
+              widened=widened.xlogy, ulps=2),
+    pointwise("logaddexp", "log(exp(a) + exp(b))", _logaddexp, operands=2, integers=False, ulps=2, widened=widened.logaddexp),
     pointwise("logaddexp2", "log2(2^a + 2^b)", _logaddexp2, operands=2, integers=False, ulps=2),
     pointwise("hypot", "sqrt(a^2 + b^2), without squares that are too large", _hypot, operands=2, integers=False, ulps=2, composite=Precision.FP32),
     function("sqrt", "square root", POSITIVE, documented=True),
     function("rsqrt", "1 / square root", POSITIVE, documented=True),
     function("reciprocal", "1 / x", NONZERO, documented=True),
     function("exp", "e to the x", documented=True),
-    function("exp2", "2 to the x"),
-    function("expm1", "e to the x, less 1, exact near 0"),
+    function("exp2", "2 to the x", widened=lambda x: call("exp", x * math.log(2)), ulps=2),
+    function("expm1", "e to the x, less 1, exact near 0", widened=widened.expm1, ulps=2),
     function("log", "natural logarithm", POSITIVE, documented=True),
-    function("log2", "logarithm to base 2", POSITIVE),
-    function("log10", "logarithm to base 10", POSITIVE),
-    function("log1p", "log(1 + x), exact near 0", Samples(low=-0.9, high=8.0)),
-    *(function(name, f"{name} of x") for name in ("sin", "cos", "tan", "sinh", "cosh", "atan", "erf", "erfc")),
+    function("log2", "logarithm to base 2", POSITIVE, widened=lambda x: widened.log(x) * (1 / math.log(2)), ulps=2),
+    function("log10", "logarithm to base 10", POSITIVE, widened=lambda x: widened.log(x) * (1 / math.log(10)), ulps=2),
+    function("log1p", "log(1 + x), exact near 0", Samples(low=-0.9, high=8.0), widened=widened.log1p, ulps=2),
+    *(function(name, f"{name} of x") for name in ("sin", "cos", "tan", "sinh", "cosh", "atan")),
+    function("erf", "erf of x", widened=widened.erf, ulps=2),
+    function("erfc", "erfc of x", widened=widened.erfc, ulps=2),
     *(function(name, f"{name} of x", UNIT) for name in ("asin", "acos")),
     function("tanh", "hyperbolic tangent", documented=True),
     function("sigmoid", "1 / (1 + exp(-x))", documented=True),

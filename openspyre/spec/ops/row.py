@@ -112,6 +112,7 @@ class Row:
     fixed: tuple[tuple[str, object], ...] = ()  # aten arguments that must have this value for the row to apply
     promotion: Promotion = Promotion.DEFAULT
     body: Callable[..., Value] | None = None  # pointwise; for reductions the map before the fold
+    widened: Callable[..., Value] | None = None  # of 16-bit operands: other rows in fp32, where only those compute it
     fold: Fold | None = None
     finish: Callable[..., Value] | None = (
         None  # from the total, and fp32(1 / folded elements) if it takes two, to the result
@@ -126,7 +127,7 @@ class Row:
 
     @property
     def op_class(self) -> OpClass:
-        if self.composite is not None:
+        if self.composite is not None or self.widened is not None:
             return OpClass.COMPOSITE
         return OpClass.HARDWARE if self.documented else OpClass.EXTENSION
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from openspyre.spec.ops.expression import Lane, Value, constant, convert, to_bool, to_float, trace
 from openspyre.spec.ops.row import Fold
 
-FOLD, ROW, WIDEN = "fold.", "row.", "widen"
+FOLD, ROW, WIDEN, NARROW = "fold.", "row.", "widen", "narrow"
 MOMENTS = (f"{FOLD}mean_of_exx2", f"{FOLD}square_of_exx2")
 
 
@@ -58,6 +58,11 @@ def row(name: str, *operands: Value | float) -> Value:
 def widen(x: Value) -> Value:
     """x in fp32: what is computed of it is fp32, too."""
     return x.tracer.emit(WIDEN, (to_float(x),), Lane.FLOAT)
+
+
+def narrow(x: Value) -> Value:
+    """x rounded to 16 bits: the next op computes in them."""
+    return x.tracer.emit(NARROW, (to_float(x),), Lane.FLOAT)
 
 
 def trace_row(
