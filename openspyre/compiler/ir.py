@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from openspyre.spec.encodings import float_bits, float_of, rounded
-from openspyre.spec.errors import InternalError
+from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.layout import SpyreTensorLayout
 
 
@@ -157,8 +157,8 @@ class Program:
         """The ops of a program without loops, for those who know none; `loops.listed` has all of any program."""
         found = tuple([node for node in self.body if isinstance(node, Op)])
         if len(found) != len(self.body):
-            raise InternalError(
-                f"program {self.name!r} has loops where ops alone are asked for: run this pass before them"
+            raise InvalidArgument(
+                f"program {self.name!r} has loops where ops alone are asked for; run this pass before them"
             )
         return found
 

@@ -12,7 +12,7 @@ from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.verify import Verifier
-from openspyre.spec.errors import InternalError
+from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.layout import SpyreTensorLayout
 
 DIMS = (Dim("m", 4), Dim("n", 64))
@@ -60,7 +60,7 @@ def test_every_iteration_has_ops_of_its_own_when_unrolled() -> None:
 
 
 def test_a_pass_that_knows_no_loops_says_so() -> None:
-    with pytest.raises(InternalError, match="program 'tiled' has loops where ops alone are asked for"):
+    with pytest.raises(InvalidArgument, match="program 'tiled' has loops where ops alone are asked for"):
         DropDead().run(TILED)
 
 
