@@ -84,6 +84,7 @@ def machine() -> str:
             "int kMaxRank": layout.MAX_RANK,
             "int64_t kMaxLoopPasses": SPYRE.max_loop_passes,
             "int64_t kMaxPoints": SPYRE.max_points_per_op,
+            "size_t kMaxDepth": SPYRE.max_loop_depth,
             "int64_t kMaxIterations": SPYRE.max_iterations_per_op,
         }
     )
@@ -118,7 +119,6 @@ def program() -> str:
     limits = {
         "int kMaxLoops": model.MAX_LOOPS,
         "int kMaxOperands": model.MAX_OPERANDS,
-        "size_t kMaxDepth": model.MAX_DEPTH,
         "int kMaxRegisters": MAX_REGISTERS,
         "size_t kMaxSources": max(len(sources) for sources, _ in SIGNATURES.values()),
         "int64_t kLaneUnit": model.LANE_UNIT,

@@ -5,8 +5,10 @@ A file has its own SuperDSC for every execution; what differs between them are n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from openspyre.artifact import bundle_function
 from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
 from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.launch_spec import Argument
@@ -44,11 +46,22 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A counted loop: bases move by their `advance` with every iteration."""
+
+    count: int
+    body: tuple[Node, ...]
+
+
+Node = Execution | Loop
+
+
+@dataclass(frozen=True, slots=True)
 class Emitted:
-    """What a program is to whoever runs it: executions in order, the arguments of the launch, a pool first, and its numbers by name."""
+    """What a program is to whoever runs it: executions in order, in their loops, the arguments of the launch, a pool first, and its numbers by name."""
 
     name: str
-    executions: tuple[Execution, ...]
+    body: tuple[Node, ...]
     arguments: tuple[Argument, ...]
     scalars: tuple[str, ...] = ()
     extensions: tuple[tuple[str, str], ...] = ()  # of each op that is none of the hardware's, its row and the reason
@@ -58,18 +71,48 @@ class Emitted:
         """As files have it: every execution has its own, and symbols go on from file to file."""
         outside = (n for n, argument in enumerate(a for a in self.arguments if a.role != "pool"))
         names = [POOL if a.role == "pool" else f"arg_{next(outside)}_base_addr" for a in self.arguments]
-        ops: dict[str, SuperDsc] = {}
-        body = []
-        taken = 0
-        for number, execution in enumerate(self.executions):
-            file = f"sdsc_{number}.json"
-            op, offsets = execution.shared.op, execution.shared.offsets
-            tensors = tuple(_renumbered(tensor, taken) for tensor in op.tensors)
-            ops[file] = replace(op, name=execution.name, tensors=tensors, provenance=execution.provenance)
-            symbols = [(-1 - taken - i, execution.bases[base] + byte) for i, (base, byte) in enumerate(offsets)]
-            body.append(Execute(file, tuple(symbols), number))
-            taken += len(offsets)
-        return DocumentedBundle(self.name, Function(tuple(map(Parameter, names)), tuple(body)), ops)
+        files = _Files()
+        body = tuple(files.node(node) for node in self.body)
+        return DocumentedBundle(self.name, Function(tuple(map(Parameter, names)), body), files.ops)
+
+    @property
+    def executions(self) -> tuple[Execution, ...]:
+        """All of them once, in the order of the text."""
+        return tuple(_listed(self.body))
+
+
+def _listed(body: tuple[Node, ...]) -> Iterator[Execution]:
+    for node in body:
+        match node:
+            case Execution():
+                yield node
+            case Loop(_, inner):
+                yield from _listed(inner)
+
+
+class _Files:
+    """Executions in files of their own, and how many symbols are taken so far."""
+
+    def __init__(self) -> None:
+        self.ops: dict[str, SuperDsc] = {}
+        self.taken = 0
+
+    def node(self, node: Node) -> bundle_function.Node:
+        match node:
+            case Execution():
+                return self._execute(node)
+            case Loop(count, inner):
+                return bundle_function.Loop(count, tuple(map(self.node, inner)))
+
+    def _execute(self, execution: Execution) -> Execute:
+        number = len(self.ops)
+        file = f"sdsc_{number}.json"
+        op, offsets = execution.shared.op, execution.shared.offsets
+        tensors = tuple(_renumbered(tensor, self.taken) for tensor in op.tensors)
+        self.ops[file] = replace(op, name=execution.name, tensors=tensors, provenance=execution.provenance)
+        symbols = [(-1 - self.taken - i, execution.bases[base] + byte) for i, (base, byte) in enumerate(offsets)]
+        self.taken += len(offsets)
+        return Execute(file, tuple(symbols), number)
 
 
 def _renumbered(tensor: Tensor, by: int) -> Tensor:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from openspyre.artifact.bundle_function import Address, Execute, Function, Loop, Node, Parameter
 from openspyre.artifact.fields import MAX_INT, Problems
 from openspyre.artifact.mlir_tokens import MlirError, Token, tokens
-
-MAX_DEPTH = 16
+from openspyre.spec.machine import SPYRE
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +268,8 @@ class _Reader:
 
     def loop(self, depth: int) -> Loop:
         start = self.expect("scf.for")
-        if depth >= MAX_DEPTH:
-            raise self.wrong(f"at most {MAX_DEPTH} loops in each other", start)
+        if depth >= SPYRE.max_loop_depth:
+            raise self.wrong(f"at most {SPYRE.max_loop_depth} loops in each other", start)
         counter = self.take("value", "the loop's counter")
         if counter.text in self.values or counter.text in self.by_name:
             raise self.wrong("each value defined once", counter)

@@ -1,4 +1,4 @@
-"""The compiler's IR: a program is buffers and a list of ops; an op is one row of the op table over a named iteration space.
+"""The compiler's IR: a program is buffers and a tree of loops and ops; an op is one row of the op table over a named iteration space.
 
 Accesses are exact: an affine host offset per operand. Layouts, relayouts, core splits and places are filled in by passes.
 Everything is frozen; a pass returns a new program.
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from openspyre.spec.encodings import float_bits, float_of, rounded
+from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.layout import SpyreTensorLayout
 
 
@@ -56,16 +57,20 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A buffer at host offset `offset + sum(strides[d] * index[d])`; `dtype` differs from the buffer's only where bits agree (D5)."""
+    """A buffer at host offset `offset + sum(strides[d] * index[d])`; `dtype` differs from the buffer's only where bits agree (D5).
+
+    `advance`: elements that each loop around the op moves it by with every iteration, outermost first.
+    """
 
     buffer: str
     offset: int
     strides: tuple[int, ...]
     dtype: str
+    advance: tuple[int, ...] = ()
 
     def on(self, buffer: str) -> Access:
         """The same elements of another buffer."""
-        return Access(buffer, self.offset, self.strides, self.dtype)
+        return Access(buffer, self.offset, self.strides, self.dtype, self.advance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +132,35 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """A counted loop: its body runs `count` times, each time with the accesses moved by their `advance`."""
+
+    count: int
+    body: tuple[Node, ...]
+
+
+Node = Op | Loop
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole graph. `scalars` are the launch's numbers in order, `pool_bytes` the memory its temps share."""
 
     name: str
     buffers: tuple[Buffer, ...]
-    ops: tuple[Op, ...]
+    body: tuple[Node, ...]
     scalars: tuple[Scalar, ...] = ()
     pool_bytes: int = 0
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops of a program without loops, for those who know none; `loops.listed` has all of any program."""
+        found = tuple([node for node in self.body if isinstance(node, Op)])
+        if len(found) != len(self.body):
+            raise InvalidArgument(
+                f"program {self.name!r} has loops where ops alone are asked for; run this pass before them"
+            )
+        return found
 
     def buffer(self, name: str) -> Buffer:
         for buffer in self.buffers:

@@ -28,7 +28,7 @@ def put_together(program: Program, moves: Callable[[Op], bool], cost: Cost) -> P
         found = _pieces(buffer, ops, moves) if buffer.name in several else []
         if found and any(_shares_a_stick(ops[place], buffer) for place in found) and _cover(buffer, ops, found):
             _rewrite(buffer, found, ops, buffers, cost)
-    return replace(program, buffers=tuple(buffers.values()), ops=tuple(ops))
+    return replace(program, buffers=tuple(buffers.values()), body=tuple(ops))
 
 
 def _pieces(buffer: Buffer, ops: list[Op], moves: Callable[[Op], bool]) -> list[int]:

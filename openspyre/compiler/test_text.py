@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openspyre.compiler import pipeline
-from openspyre.compiler.ir import Access, Attribute, Buffer, Dim, Iota, Op, Program, Role, Scalar
+from openspyre.compiler.ir import Access, Attribute, Buffer, Dim, Iota, Loop, Op, Program, Role, Scalar
 from openspyre.compiler.test_random_views import View, buffers, views
 from openspyre.compiler.text import InvalidText, parse_program, print_program
 from openspyre.spec.formats import TENSOR_DTYPES
@@ -19,7 +19,7 @@ NAMES = st.text(max_size=8)
 NUMBERS = st.integers(-(2**62), 2**62)
 LISTS = st.lists(NUMBERS, max_size=4).map(tuple)
 DTYPES = st.sampled_from(TENSOR_DTYPES)
-ACCESSES = st.builds(Access, NAMES, NUMBERS, LISTS, DTYPES)
+ACCESSES = st.builds(Access, NAMES, NUMBERS, LISTS, DTYPES, LISTS)
 SCALARS = st.builds(Scalar, NAMES, DTYPES)
 ATTRIBUTES = st.one_of(NUMBERS, st.booleans(), NAMES, LISTS, st.floats(allow_nan=False))
 OPS = st.builds(
@@ -32,6 +32,11 @@ OPS = st.builds(
     st.lists(st.tuples(NAMES, ATTRIBUTES), max_size=3).map(tuple),
     NAMES,
 )
+BODIES = st.recursive(
+    st.lists(OPS, max_size=3).map(tuple),
+    lambda bodies: st.lists(OPS | st.builds(Loop, NUMBERS, bodies), max_size=2).map(tuple),
+    max_leaves=3,
+)
 BUFFERS = st.one_of(
     buffers(),
     st.builds(
@@ -42,7 +47,7 @@ PROGRAMS = st.builds(
     Program,
     NAMES,
     st.lists(BUFFERS, max_size=3).map(tuple),
-    st.lists(OPS, max_size=3).map(tuple),
+    BODIES,
     st.lists(SCALARS, max_size=2).map(tuple),
     NUMBERS,
 )
@@ -95,6 +100,16 @@ def test_it_reads_like_a_program() -> None:
     ]
 
 
+def test_a_loop_reads_like_one() -> None:
+    op = Op("copy", "neg", (Dim("m", 4),), (Access("x", 0, (1,), "int32", (4,)),), (Access("y", 0, (1,), "int32"),))
+    assert print_program(Program("p", (), (Loop(3, (Loop(2, (op,)), op)),))).splitlines()[1:5] == [
+        "loop 3",
+        "  loop 2",
+        '    op "copy" neg',
+        '      dim "m" 4',
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -116,6 +131,10 @@ def test_it_reads_like_a_program() -> None:
             "nothing like this may follow",
         ),
         ('program "p" pool 0\nop "x" add\n  with "eps" null', "no attribute"),
+        ('program "p" pool 0\nloop 3', "the end of the text: 'end' should follow"),
+        ('program "p" pool 0\nend', "line 2, 'end': nothing like this may follow here"),
+        ('program "p" pool 0\nloop many\nend', "line 2, 'loop many'"),
+        ('program "p" pool 0\n' + "loop 1\n" * 17, "at most 16 loops stand in each other"),
     ],
 )
 def test_what_is_wrong_is_told_by_line(text: str, told: str) -> None:

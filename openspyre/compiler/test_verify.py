@@ -40,7 +40,7 @@ def buffer(name: str, **fields: object) -> Callable[[Program], Program]:
 
 def op(name: str, **fields: object) -> Callable[[Program], Program]:
     def changed(program: Program) -> Program:
-        return replace(program, ops=tuple(replace(o, **fields) if o.name == name else o for o in program.ops))  # type: ignore[arg-type]
+        return replace(program, body=tuple(replace(o, **fields) if o.name == name else o for o in program.ops))  # type: ignore[arg-type]
 
     return changed
 
@@ -78,8 +78,8 @@ FAULTS: dict[str, tuple[Callable[[Program], Program], str]] = {
     "before the start": (op("scaled", inputs=(replace(WHOLE, strides=(70, -1)), SCALE)), "reaches from -69 to 210"),
     "a written input": (op("scaled", outputs=(WHOLE,)), "writes into 'x', an input"),
     "a reduced dim in the output": (op("total", outputs=(Access("y", 0, (0, 1), "float16"),)), "which is reduced"),
-    "read before written": (lambda p: replace(p, ops=p.ops[1:]), "reads 'half', which nothing has written yet"),
-    "an output left out": (lambda p: replace(p, ops=p.ops[:1]), "no op writes this output"),
+    "read before written": (lambda p: replace(p, body=p.ops[1:]), "reads 'half', which nothing has written yet"),
+    "an output left out": (lambda p: replace(p, body=p.ops[:1]), "no op writes this output"),
 }
 
 
@@ -123,7 +123,7 @@ def test_temps_that_live_together_share_nothing() -> None:
     lowered = pipeline.run(VALID)
     twin = replace(lowered.buffer("half"), name="twin")
     both = replace(lowered.ops[0], name="again", outputs=(replace(lowered.ops[0].outputs[0], buffer="twin"),))
-    program = replace(lowered, buffers=(*lowered.buffers, twin), ops=(lowered.ops[0], both, *lowered.ops[1:]))
+    program = replace(lowered, buffers=(*lowered.buffers, twin), body=(lowered.ops[0], both, *lowered.ops[1:]))
     assert any("'half' and 'twin' live at the same time" in problem for problem in Verifier().problems(program))
     assert any("of a pool of 128" in problem for problem in Verifier().problems(replace(program, pool_bytes=128)))
 

@@ -6,10 +6,25 @@ import json
 import re
 from collections.abc import Iterator
 
-from openspyre.compiler.ir import Access, Attribute, Buffer, Constant, Dim, Iota, Op, Operand, Program, Role, Scalar
+from openspyre.compiler.ir import (
+    Access,
+    Attribute,
+    Buffer,
+    Constant,
+    Dim,
+    Iota,
+    Loop,
+    Node,
+    Op,
+    Operand,
+    Program,
+    Role,
+    Scalar,
+)
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.machine import SPYRE
 from openspyre.spec.packing import packed, unpacked, value_bytes
 
 _WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\[[^]]*\]|[^\s"\[\]]+)')
@@ -23,9 +38,18 @@ def print_program(program: Program) -> str:
     lines = [f"program {_quote(program.name)} pool {program.pool_bytes}"]
     lines += [_scalar_text(scalar) for scalar in program.scalars]
     lines += [_buffer_line(buffer) for buffer in program.buffers]
-    for op in program.ops:
-        lines += _op_lines(op)
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_node_lines(program.body, ""), ""])
+
+
+def _node_lines(body: tuple[Node, ...], indent: str) -> Iterator[str]:
+    for node in body:
+        match node:
+            case Op():
+                yield from (indent + line for line in _op_lines(node))
+            case Loop(count, inner):
+                yield f"{indent}loop {count}"
+                yield from _node_lines(inner, indent + "  ")
+                yield f"{indent}end"
 
 
 def _quote(text: str) -> str:
@@ -81,7 +105,8 @@ def _op_lines(op: Op) -> Iterator[str]:
 
 
 def _access_line(keyword: str, access: Access) -> str:
-    return f"  {keyword} {_quote(access.buffer)} {access.dtype} {access.offset} {_list(access.strides)}"
+    moves = f" advance {_list(access.advance)}" if access.advance else ""
+    return f"  {keyword} {_quote(access.buffer)} {access.dtype} {access.offset} {_list(access.strides)}{moves}"
 
 
 def parse_program(text: str) -> Program:
@@ -90,9 +115,23 @@ def parse_program(text: str) -> Program:
         name, pool_bytes = head.name(), head.after("pool").integer()
     scalars = tuple(_parse_scalar(line) for line in lines.all("number"))
     buffers = tuple(_parse_buffer(line) for line in lines.all("buffer"))
-    ops = tuple(_parse_op(line, lines) for line in lines.all("op"))
+    body = tuple(_parse_nodes(lines, 0))
     lines.expect_end()
-    return Program(name, buffers, ops, scalars, pool_bytes)
+    return Program(name, buffers, body, scalars, pool_bytes)
+
+
+def _parse_nodes(lines: _Lines, depth: int) -> Iterator[Node]:
+    for line in lines.all("op", "loop"):
+        if line.keyword == "op":
+            yield _parse_op(line, lines)
+            continue
+        with line:
+            count = line.integer()
+            if depth == SPYRE.max_loop_depth:
+                raise ValueError(f"at most {SPYRE.max_loop_depth} loops stand in each other")
+        body = tuple(_parse_nodes(lines, depth + 1))
+        with lines.take("end"):
+            yield Loop(count, body)
 
 
 def _parse_scalar(line: _Line) -> Scalar:
@@ -148,7 +187,8 @@ def _parse_input(line: _Line) -> Operand:
 def _parse_access(line: _Line) -> Access:
     with line:
         buffer, dtype = line.name(), line.word()
-        return Access(buffer, line.integer(), line.integers(), dtype)
+        offset, strides = line.integer(), line.integers()
+        return Access(buffer, offset, strides, dtype, line.integers() if line.has("advance") else ())
 
 
 def _parse_attribute(line: _Line) -> tuple[str, Attribute]:

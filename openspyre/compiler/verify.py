@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from math import prod
 
-from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Program, Role, Scalar
-from openspyre.compiler.sticks import Misfit, stick_access
+from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Loop, Node, Op, Program, Role, Scalar
+from openspyre.compiler.loops import ends, lifetimes, listed, moved
+from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.addressing import host_elements
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import STICK_BYTES, formats_of, is_supported
@@ -31,8 +33,9 @@ class Verifier:
         for buffer in program.buffers:
             found += [f"buffer {buffer.name!r}: {what}" for what in self._buffer(buffer, program.pool_bytes)]
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        for op in program.ops:
-            found += [f"op {op.name!r}: {what}" for what in self._op(op, program, buffers)]
+        found += _loops(program.body, ())
+        for op, counts in listed(program.body):
+            found += [f"op {op.name!r}: {what}" for what in self._op(op, counts, program, buffers)]
         return [*found, *_order(program, buffers), *_overlaps(program, buffers)]
 
     def _buffer(self, buffer: Buffer, pool_bytes: int) -> Iterator[str]:
@@ -65,7 +68,7 @@ class Verifier:
         elif buffer.layout is not None and buffer.place + buffer.layout.device_bytes > pool_bytes:
             yield f"it ends at byte {buffer.place + buffer.layout.device_bytes} of a pool of {pool_bytes}"
 
-    def _op(self, op: Op, program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
+    def _op(self, op: Op, counts: tuple[int, ...], program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
         if op.row not in TABLE:
             yield f"the op table has no row {op.row!r}"
             return
@@ -87,7 +90,7 @@ class Verifier:
                 case Iota():
                     problems = _strides(op, operand.strides)
                 case Access():
-                    problems = self._access(op, operand, buffers.get(operand.buffer), writes)
+                    problems = self._access(op, counts, operand, buffers.get(operand.buffer), writes)
             yield from (f"{title}: {what}" for what in problems)
 
     def _dims(self, op: Op) -> Iterator[str]:
@@ -101,11 +104,13 @@ class Verifier:
         if cores > self.cores:
             yield f"its splits ask for {cores} cores of {self.cores}"
 
-    def _access(self, op: Op, access: Access, buffer: Buffer | None, writes: bool) -> Iterator[str]:
+    def _access(
+        self, op: Op, counts: tuple[int, ...], access: Access, buffer: Buffer | None, writes: bool
+    ) -> Iterator[str]:
         if buffer is None:
             yield f"there is no buffer {access.buffer!r}"
             return
-        wrong = list(_strides(op, access.strides))
+        wrong = [*_strides(op, access.strides), *_advance(access, counts)]
         yield from wrong
         if not is_supported(access.dtype) or not is_supported(buffer.dtype):
             yield f"reads {buffer.dtype} as {access.dtype}"
@@ -114,12 +119,14 @@ class Verifier:
         if writes:
             yield from _output(op, access, buffer)
         if not wrong and _is_tensor(buffer) and all(dim.size for dim in op.dims):
-            yield from _reach(op, access, buffer)
+            yield from _reach(op, counts, access, buffer)
             goes_by_views = TABLE[op.row].by_view and not TABLE[op.row].documented
             if self.lowered and buffer.layout is not None and not goes_by_views:
                 found = stick_access(access, op.dims, buffer)
                 if isinstance(found, Misfit):
                     yield f"{buffer.name!r} needs a relayout first: {found.reason}"
+                elif any(access.advance) and not _moves_evenly(op, counts, access, buffer, found):
+                    yield f"{buffer.name!r} lies otherwise in its sticks from iteration to iteration: {list(access.advance)} moves it"
 
 
 # Rows are written where they were read; a scatter writes along the dim its index counts.
@@ -148,6 +155,46 @@ def _strides(op: Op, strides: tuple[int, ...]) -> Iterator[str]:
         yield f"{len(strides)} strides for {len(op.dims)} dims"
 
 
+def _loops(body: tuple[Node, ...], counts: tuple[int, ...]) -> Iterator[str]:
+    """Loops that end."""
+    for node in body:
+        if not isinstance(node, Loop):
+            continue
+        if node.count < 1 or not node.body:
+            yield f"a loop of {len(node.body)} nodes, {node.count} times: it must have some, and run at least once"
+        elif prod(counts) * node.count > SPYRE.max_iterations_per_op:
+            yield f"loops run their body {prod(counts) * node.count} times, {SPYRE.max_iterations_per_op} are the most"
+        elif len(counts) == SPYRE.max_loop_depth:
+            yield f"more than {SPYRE.max_loop_depth} loops in each other"
+        else:
+            yield from _loops(node.body, (*counts, node.count))
+
+
+def _advance(access: Access, counts: tuple[int, ...]) -> Iterator[str]:
+    if len(access.advance) > len(counts):
+        yield f"moves with {len(access.advance)} loops, there are {len(counts)} around the op"
+
+
+def _moves_evenly(op: Op, counts: tuple[int, ...], access: Access, buffer: Buffer, first: StickAccess) -> bool:
+    """Whether all iterations read the same sticks, by so many elements further in memory with each."""
+    at = {where: stick_access(moved(access, where), op.dims, buffer) for where in ends(counts)}
+    offsets = {}
+    for where, found in at.items():
+        if isinstance(found, Misfit) or replace(found, offset=first.offset) != first:
+            return False
+        offsets[where] = found.offset - first.offset
+    lanes = formats_of(buffer.dtype).device.elems_per_stick()
+    steps = [offsets[_second(k, counts)] for k in range(len(counts))]
+    even = all(
+        offset == sum(i * step for i, step in zip(where, steps, strict=True)) for where, offset in offsets.items()
+    )
+    return even and all(step % lanes == 0 for step in steps)
+
+
+def _second(loop: int, counts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(min(1, count - 1) if k == loop else 0 for k, count in enumerate(counts))
+
+
 def _output(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
     if buffer.role in (Role.INPUT, Role.CONSTANT):
         yield f"writes into {buffer.name!r}, {'an input' if buffer.role is Role.INPUT else 'a constant'}"
@@ -156,11 +203,12 @@ def _output(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
             yield f"moves by {stride} along {dim.name!r}, which is reduced"
 
 
-def _reach(op: Op, access: Access, buffer: Buffer) -> Iterator[str]:
-    """The first and the last element it touches lie in the buffer."""
-    ends = [stride * (dim.size - 1) for dim, stride in zip(op.dims, access.strides, strict=True)]
-    first = access.offset + sum(end for end in ends if end < 0)
-    last = access.offset + sum(end for end in ends if end > 0)
+def _reach(op: Op, counts: tuple[int, ...], access: Access, buffer: Buffer) -> Iterator[str]:
+    """The first and the last element it touches, in any iteration, lie in the buffer."""
+    reaches = [stride * (dim.size - 1) for dim, stride in zip(op.dims, access.strides, strict=True)]
+    reaches += [step * (count - 1) for count, step in zip(counts, access.advance, strict=False)]
+    first = access.offset + sum(end for end in reaches if end < 0)
+    last = access.offset + sum(end for end in reaches if end > 0)
     elements = host_elements(buffer.size, buffer.stride)
     if first < 0 or last >= elements:
         yield f"reaches from {first} to {last} in {buffer.name!r}, which has {elements} elements"
@@ -170,7 +218,7 @@ def _order(program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
     """Nothing is read before it is written, and every output is written, but for what begins as whatever lies there."""
     given = (Role.INPUT, Role.UPDATE, Role.CONSTANT)
     written = {buffer.name for buffer in program.buffers if buffer.role in given or buffer.unset}
-    for op in program.ops:
+    for op, _ in listed(program.body):
         for operand in op.inputs:
             if isinstance(operand, Access) and operand.buffer in buffers and operand.buffer not in written:
                 yield f"op {op.name!r}: reads {operand.buffer!r}, which nothing has written yet"
@@ -179,15 +227,6 @@ def _order(program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
         nonempty = all(buffer.size)
         if buffer.role is Role.OUTPUT and buffer.name not in written and nonempty:
             yield f"buffer {buffer.name!r}: no op writes this output"
-
-
-def lifetimes(program: Program) -> dict[str, tuple[int, int]]:
-    """First and last op that touches each buffer."""
-    found: dict[str, tuple[int, int]] = {}
-    for when, op in enumerate(program.ops):
-        for access in op.accesses:
-            found[access.buffer] = (found.get(access.buffer, (when, when))[0], when)
-    return found
 
 
 def _overlaps(program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:

@@ -16,7 +16,6 @@ from openspyre.spec.ops.expression import Code
 from openspyre.spec.ops.row import Fold
 
 MAX_LOOPS, MAX_OPERANDS = 10, 8
-MAX_DEPTH = 16  # repeats in each other
 LANE_UNIT, MAX_LANES = 32, 1024  # a block has a multiple of so many lanes, and at most so many
 ROW_SCALAR = 128  # names of row scalars begin here
 MAX_ROWS, MAX_ROW_SCALARS, MAX_STAGE_CONSTANTS = 24, 16, 64

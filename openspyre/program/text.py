@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from openspyre.program.lines import InvalidProgram, Line, Lines
 from openspyre.program.model import (
-    MAX_DEPTH,
     Contraction,
     LaneBlock,
     Loop,
@@ -27,6 +26,7 @@ from openspyre.program.registers import SIGNATURES
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops.expression import Code, Instruction, Lane
 from openspyre.spec.ops.row import Fold
 
@@ -168,8 +168,8 @@ def _parse_nodes(lines: Lines, depth: int) -> Iterator[Node]:
             yield _parse_step(lines)
         elif lines.next_is("repeat"):
             head = lines.take("repeat")
-            if depth == MAX_DEPTH:
-                raise head.wrong("repeat", f"depth {depth + 1}", f"at most {MAX_DEPTH} in each other")
+            if depth == SPYRE.max_loop_depth:
+                raise head.wrong("repeat", f"depth {depth + 1}", f"at most {SPYRE.max_loop_depth} in each other")
             body = tuple(_parse_nodes(lines, depth + 1))
             lines.take("end")
             yield Repeat(head.integer("count"), body)

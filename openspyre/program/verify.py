@@ -13,7 +13,6 @@ from openspyre.program.footprint import byte_span
 from openspyre.program.kinds import KINDS, element_text
 from openspyre.program.model import (
     LANE_UNIT,
-    MAX_DEPTH,
     MAX_LANES,
     MAX_LOOPS,
     MAX_OPERANDS,
@@ -48,8 +47,8 @@ def _repeats(body: tuple[Node, ...], counts: tuple[int, ...]) -> Iterator[str]:
             yield f"a repeat of {len(node.body)} nodes, {node.count} times: it must have some, and run at least once"
         elif prod(counts) * node.count > SPYRE.max_iterations_per_op:
             yield f"repeats run their body {prod(counts) * node.count} times, {SPYRE.max_iterations_per_op} are the most"
-        elif len(counts) == MAX_DEPTH:
-            yield f"more than {MAX_DEPTH} repeats in each other"
+        elif len(counts) == SPYRE.max_loop_depth:
+            yield f"more than {SPYRE.max_loop_depth} repeats in each other"
         else:
             yield from _repeats(node.body, (*counts, node.count))
 

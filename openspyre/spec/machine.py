@@ -41,7 +41,9 @@ class Machine:
     # Loops of one op: the passes of each, and the points of all together.
     max_loop_passes: int = (1 << 40) - 1
     max_points_per_op: int = (1 << 44) - 1
-    max_iterations_per_op: int = 1 << 24  # of the loops around it, all together
+    # Loops around ops: how many in each other, and how often all of them together run an op.
+    max_loop_depth: int = 16
+    max_iterations_per_op: int = 1 << 24
     segments: int = 8
     segment_bytes: int = 16 * GIB
     program_segment: int = 7

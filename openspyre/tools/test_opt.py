@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from fuzz import samples
 from openspyre.backend import BindNumbers, FuseSteps, compile_bundle
 from openspyre.compiler import pipeline
 from openspyre.compiler.text import parse_program
+from openspyre.program.model import Repeat
 from openspyre.program.text import parse_program as parse_card_program
 from openspyre.program.text import print_program as print_card_program
 from openspyre.tools.command import main
@@ -183,6 +184,30 @@ def test_programs_of_the_card_have_passes_too(card_program: Path, capsys: pytest
     assert (len(before.steps), len(fused.steps)) == (3, 1)
     assert fused == FuseSteps().run(before)
     assert parse_card_program(printed(capsys, card_program)) == fused, "all that there are, if none is named"
+
+
+def test_passes_work_on_programs_with_repeats(card_program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = parse_card_program(card_program.read_text())
+    card_program.write_text(print_card_program(replace(before, body=(Repeat(3, before.body),))))
+    (repeat,) = parse_card_program(printed(capsys, card_program, "--pass", "FuseSteps", "--verify")).body
+    assert isinstance(repeat, Repeat) and repeat.count == 3
+    assert repeat.body == FuseSteps().run(before).body
+
+
+def test_passes_of_the_compiler_take_loops_or_refuse_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "loop.ir").write_text(
+        'program "p" pool 0\n'
+        'buffer "x" input float16 [8, 64] [64, 1] layout [1, 8, 64] [64, 64, 1] SEN169_FP16 STANDARD\n'
+        'buffer "y" output float16 [8, 64] [64, 1] layout [1, 8, 64] [64, 64, 1] SEN169_FP16 STANDARD\n'
+        "loop 2\n"
+        '  op "n" neg\n    dim "m" 4\n    dim "n" 64\n'
+        '    read "x" float16 0 [64, 1] advance [256]\n    write "y" float16 0 [64, 1] advance [256]\n'
+        "end\n"
+    )
+    divided = printed(capsys, tmp_path / "loop.ir", "--pass", "DivideWork", "--verify")
+    assert 'loop 2\n  op "n" neg\n    dim "m" 4 split 4' in divided
+    assert main(["opt", str(tmp_path / "loop.ir"), "--pass", "DropDead"]) == 1
+    assert "program 'p' has loops where ops alone are asked for" in capsys.readouterr().err
 
 
 def test_a_pass_of_the_other_room_is_refused(

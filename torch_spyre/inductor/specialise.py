@@ -239,7 +239,7 @@ def _on_inputs(
     shifts = {name: tensor.storage_offset() - evaluate(described[name].offset, known) for name, tensor in given.items()}
     buffers = tuple(_buffer(b, given[b.name]) if b.name in given else b for b in program.buffers)
     ops = tuple(_shift(op, shifts) for op in program.ops) if any(shifts.values()) else program.ops
-    return replace(program, buffers=buffers, ops=ops)
+    return replace(program, buffers=buffers, body=ops)
 
 
 def _buffer(buffer: ir.Buffer, tensor: torch.Tensor) -> ir.Buffer:

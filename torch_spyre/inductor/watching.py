@@ -11,6 +11,7 @@ from openspyre.artifact.launch_files import write_launch
 from openspyre.compiler.emit import extensions_of
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
+from openspyre.compiler.loops import listed
 from openspyre.compiler.text import print_program
 from openspyre.program.model import Program as CardProgram
 from openspyre.program.text import print_program as print_card_program
@@ -51,7 +52,7 @@ class Watch:
         self._before = program
         self._write(f"{self._number:02}_{name}.ir", lambda: print_program(program))
         self._number += 1
-        _log.debug("%s: %s: %d ops, %.2f ms", program.name, name, len(program.ops), seconds * 1e3)
+        _log.debug("%s: %s: %d ops, %.2f ms", program.name, name, sum(1 for _ in listed(program.body)), seconds * 1e3)
 
     def saw_bundle(self, emitted: Emitted, seconds: float) -> None:
         tensors = [a for a in emitted.arguments if a.role not in ("pool", "number") and a.value is None]
@@ -103,7 +104,7 @@ def _relayouts(program: Program) -> list[Relayout]:
     buffers = {buffer.name: buffer for buffer in program.buffers}
     return [
         _told(op, access, buffers, reason_of(op, access, buffers))
-        for op in program.ops
+        for op, _ in listed(program.body)
         for access in misfits(op, buffers)
     ]
 
@@ -111,7 +112,7 @@ def _relayouts(program: Program) -> list[Relayout]:
 def _turned(program: Program) -> list[Relayout]:
     """What contractions turn themselves."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    found = ((op, turned(op, buffers)) for op in program.ops)
+    found = ((op, turned(op, buffers)) for op, _ in listed(program.body))
     return [_told(op, access, buffers, "its sticks run along k") for op, access in found if access is not None]
 
 

@@ -14,6 +14,7 @@ constexpr int kMaxCards = 8;
 constexpr int kMaxRank = 6;
 constexpr int64_t kMaxLoopPasses = 1099511627775;
 constexpr int64_t kMaxPoints = 17592186044415;
+constexpr size_t kMaxDepth = 16;
 constexpr int64_t kMaxIterations = 16777216;
 
 }  // namespace openspyre

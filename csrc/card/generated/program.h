@@ -11,7 +11,6 @@ namespace openspyre {
 
 constexpr int kMaxLoops = 10;
 constexpr int kMaxOperands = 8;
-constexpr size_t kMaxDepth = 16;
 constexpr int kMaxRegisters = 32;
 constexpr size_t kMaxSources = 5;
 constexpr int64_t kLaneUnit = 32;

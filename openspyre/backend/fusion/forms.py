@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from openspyre.backend.fusion.memory import Span, in_memory, in_scratchpads, itemsize, span_of
+from openspyre.backend.fusion.memory import Span, in_memory, in_scratchpads, is_summary, itemsize, span_of
 from openspyre.backend.fusion.values import Home
 from openspyre.program.model import Operand, Step, StepKind
 from openspyre.spec.sharing import shares_work
@@ -24,7 +24,8 @@ class Form:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.kind: StepKind | None = None if in_scratchpads(step) else step.kind  # None: no rule may take it
+        stays = in_scratchpads(step) or is_summary(step)
+        self.kind: StepKind | None = None if stays else step.kind  # None: no rule may take it
         self.inputs = tuple(span_of(step, place, output=False) for place in range(len(step.inputs)))
         self.outputs = tuple(span_of(step, place, output=True) for place in range(len(step.outputs)))
 
@@ -71,7 +72,8 @@ def renumbered(step: Step, homes: Mapping[int, Home], name: str) -> Step:
             return o
         home = homes[o.symbol]
         offset = o.offset + home.begin // itemsize(o.data_format)
-        return Operand(o.kind, home.symbol, offset, o.strides, o.tile_stride, o.dtype, o.data_format, o.space)
+        element = (o.dtype, o.data_format)
+        return Operand(o.kind, home.symbol, offset, o.strides, o.tile_stride, *element, o.space, o.owner, o.advance)
 
     return replace(
         step,

@@ -9,10 +9,11 @@ from functools import partial
 
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms
-from openspyre.backend.fusion.memory import Memory, in_memory, itemsize
+from openspyre.backend.fusion.memory import Memory, in_memory, is_summary, itemsize
+from openspyre.backend.fusion.repeats import TreeFusion
 from openspyre.backend.fusion.values import Home, Values, values_of
 from openspyre.program.footprint import footprints
-from openspyre.program.model import Operand, Program, Repeat, Step, Use
+from openspyre.program.model import Operand, Program, Step, Use
 from openspyre.program.verify import step_problems
 from openspyre.spec.formats import STICK_BYTES
 
@@ -36,24 +37,30 @@ class FuseSteps:
 
     def fused(self, program: Program) -> Fused:
         """With the reasons, where fusion made a program that no card would take: each is a defect of ours."""
-        if len(program.steps) < 2 or any(isinstance(node, Repeat) for node in program.body):
-            return Fused(program)
-        symbols = len(program.symbols) + (1 if program.pool_bytes else 0)
-        uses = tuple(map(program.use, range(symbols)))
-        scratch = frozenset(symbol for symbol, use in enumerate(uses) if use is Use.SCRATCH)
-        values = values_of(program.steps, symbols, scratch)
-        if values is None:
-            return Fused(program)
-        forms = Forms(values.homes)
-        steps = _bound(program.steps, values, forms)
-        kept = Fusion(steps, Memory(uses), forms).run()
-        if len(kept) == len(steps):
-            return Fused(program)
-        problems = tuple(_problems(steps, kept, program))
+        uses = tuple(map(program.use, range(len(program.symbols) + (1 if program.pool_bytes else 0))))
+        problems: list[str] = []
+        body = TreeFusion(uses, partial(_fused, program, problems)).body(program.body)
         if problems:
             _log.warning("program %r runs without fusion, which made it wrong: %s", program.name, "; ".join(problems))
-            return Fused(program, problems)
-        return Fused(_without_idle_end(replace(program, body=tuple(step.step(values.homes) for step in kept))))
+            return Fused(program, tuple(problems))
+        return Fused(program if body is program.body else _without_idle_end(replace(program, body=body)))
+
+
+def _fused(
+    program: Program, problems: list[str], steps: Sequence[Step], uses: tuple[Use, ...]
+) -> tuple[Step, ...] | None:
+    """Steps one behind the other; None if they stay as they are."""
+    scratch = frozenset(symbol for symbol, use in enumerate(uses) if use is Use.SCRATCH)
+    values = values_of(steps, len(uses), scratch)
+    if values is None:
+        return None
+    forms = Forms(values.homes)
+    before = _bound(steps, values, forms)
+    kept = Fusion(before, Memory(uses), forms).run()
+    if len(kept) == len(before):
+        return None
+    problems += _problems(before, kept, uses, program)
+    return tuple(step.step(values.homes) for step in kept)
 
 
 def _without_idle_end(program: Program) -> Program:
@@ -63,16 +70,19 @@ def _without_idle_end(program: Program) -> Program:
     return replace(program, pool_bytes=min(end, program.pool_bytes))
 
 
-def _problems(before: Sequence[Bound], after: Sequence[Bound], program: Program) -> Iterator[str]:
+def _problems(
+    before: Sequence[Bound], after: Sequence[Bound], uses: tuple[Use, ...], program: Program
+) -> Iterator[str]:
     """Steps of a form are right together, so each form is looked at once. What was written must be written still."""
-    for bound in {bound.form: bound for bound in after}.values():
+    for bound in {bound.form: bound for bound in after if not is_summary(bound.form.step)}.values():
         for problem in step_problems(bound.form.step, len(bound.symbols), len(program.scalars)):
             yield f"step {bound.name!r}: {problem}"
     written = [{span.symbol for step in steps for span in step.writes} for steps in (before, after)]
     gone = written[0] - written[1]
-    for number, name in enumerate(program.symbols):
-        if number in gone:
-            yield f"{program.use(number)} argument {name!r} is not written any more"
+    for number, use in enumerate(uses):
+        if number in gone and use is not Use.SCRATCH:
+            name = program.symbols[number] if number < len(program.symbols) else "in a repeat"
+            yield f"{use} argument {name!r} is not written any more"
     for step in after:
         if any(span.symbol in gone for span in step.reads):
             yield f"step {step.name!r} reads what is not written any more"
@@ -123,6 +133,6 @@ def _key(
                 for o, symbol, offset in zip(operands, chosen, offsets, strict=True)
             ]
         ),
-        tuple([(o.data_format, o.space, o.owner) for o in operands]),
+        tuple([(o.data_format, o.space, o.owner, o.advance) for o in operands]),
         tuple([replace(view, symbol=0) for view in step.views]),
     )

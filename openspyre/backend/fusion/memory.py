@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from openspyre.program.model import Operand, Space, Step, Use
+from openspyre.program.model import Operand, Space, Step, StepKind, Use
 from openspyre.program.reach import bounds, lanes_of, pieces
 from openspyre.program.reach import itemsize as bytes_of_element
 from openspyre.spec.formats import STICK_BYTES
@@ -87,6 +87,11 @@ def itemsize(data_format: str) -> int:
 def in_scratchpads(step: Step) -> bool:
     """Whether it uses a core's own memory, which lives on after the launch: such a step stays as it is."""
     return any(operand.space is Space.SCRATCHPAD for operand in (*step.inputs, *step.outputs))
+
+
+def is_summary(step: Step) -> bool:
+    """Whether it only stands for bytes that somebody touches (`repeats.py`)."""
+    return step.code is None and step.kind in (StepKind.MAP, StepKind.SCATTER)
 
 
 def span_of(step: Step, place: int, *, output: bool) -> Span | None:

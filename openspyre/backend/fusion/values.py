@@ -73,7 +73,7 @@ def _sticks(step: Step, place: int, operand: Operand, output: bool, shapes: Shap
     key = (step.kind, id(step.loops), id(step.lane), own, shape, within)
     known = None if step.views else shapes.get(key)
     if known is None:
-        exact = not output or _writes_all(step)
+        exact = not output or writes_all(step)
         touched = pieces(step, place, output=output)
         known = shapes[key] = tuple([sticks_of(piece, within, size, exact=exact) for piece in touched])
     return tuple([Sticks(s.first + sticks, s.grid, s.run, s.low, s.high, s.exact) for s in known])
@@ -82,7 +82,7 @@ def _sticks(step: Step, place: int, operand: Operand, output: bool, shapes: Shap
 _PLAIN = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
 
 
-def _writes_all(step: Step) -> bool:
+def writes_all(step: Step) -> bool:
     """Whether a step writes all that it touches: an index may leave some out, and a relayout all but a part."""
     match step.kind:
         case StepKind.SCATTER:

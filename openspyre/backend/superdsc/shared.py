@@ -5,9 +5,10 @@ Numbers of the launch are scalars of the program, numbers that are known are con
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from openspyre.artifact import emitted as emitted_nodes
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.emitted import Emitted, Execution, Shared
 from openspyre.artifact.launch_spec import Argument
@@ -15,7 +16,7 @@ from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.known_numbers import with_known_numbers
 from openspyre.backend.superdsc.instance import Arguments, Workspace
 from openspyre.backend.superdsc.lowering import lowered_op
-from openspyre.program.model import Operand, OperandKind, Program, Step, Use
+from openspyre.program.model import Node, Operand, OperandKind, Program, Repeat, Step, Use
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.sharing import shares_work
@@ -58,18 +59,27 @@ def compile_emitted(emitted: Emitted) -> Program:
     sizes = Arguments(
         tuple(a.bytes for a in arguments), frozenset(n for n, a in enumerate(arguments) if a.role == "pool")
     )
-    steps: list[Step] = []
     workspace = 0
-    for execution in emitted.executions:
-        template = _template(execution, sizes)
-        workspace = max(workspace, template.workspace)
-        bases = (*execution.bases, None)
-        steps += [_bound(step, execution.name, bases, symbols, (len(tensors), pool)) for step in template.steps]
+
+    def nodes(body: tuple[emitted_nodes.Node, ...]) -> Iterator[Node]:
+        nonlocal workspace
+        for node in body:
+            match node:
+                case Execution():
+                    template = _template(node, sizes)
+                    workspace = max(workspace, template.workspace)
+                    bases = (*node.bases, None)
+                    for step in template.steps:
+                        yield _bound(step, node.name, bases, symbols, (len(tensors), pool))
+                case emitted_nodes.Loop(count, inner):
+                    yield Repeat(count, tuple(nodes(inner)))
+
+    steps = tuple(nodes(emitted.body))
     return Program(
         name=emitted.name,
         symbols=tuple(arguments[number].name for number in tensors),
         scalars=emitted.scalars,
-        body=tuple(steps),
+        body=steps,
         pool_bytes=pool + workspace,
         uses=tuple(_USES[arguments[number].role] for number in tensors),
     )
@@ -138,7 +148,10 @@ def _bound(
             return _scalar(step, operand, symbols.scalars[base.parameter])
         symbol, byte = place(operand.symbol)
         bytes_each = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
-        return replace(operand, symbol=symbol, offset=operand.offset + byte // bytes_each)
+        moved = replace(operand, symbol=symbol, offset=operand.offset + byte // bytes_each)
+        if base is None or not base.advance:
+            return moved
+        return replace(moved, advance=tuple(by // bytes_each for by in base.advance))
 
     return replace(
         step,

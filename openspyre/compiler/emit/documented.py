@@ -11,7 +11,9 @@ from openspyre.artifact.emitted import Emitted, Execution, Number
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Provenance, SourcePlace
 from openspyre.compiler import ir
+from openspyre.compiler.emit.loops import Irregular, moving_bases, nodes
 from openspyre.compiler.emit.shared import Base, Given, template_of
+from openspyre.compiler.loops import ends, in_iteration, listed
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -28,7 +30,7 @@ def emit_documented(program: ir.Program) -> Emitted:
 def extensions_of(program: ir.Program) -> list[tuple[ir.Op, str]]:
     """Ops of a lowered program that the hardware does not have, and why."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    found = [(op, template_of(op, buffers).reason) for op in program.ops if not _is_empty(op)]
+    found = [(op, template_of(op, buffers).reason) for op, _ in listed(program.body) if not _is_empty(op)]
     return [(op, reason) for op, reason in found if reason is not None]
 
 
@@ -47,21 +49,31 @@ class _Emitter:
         self.numbers: dict[tuple[str, DataFormats], Address] = {}
         self.places = {argument.name: Address(number) for number, argument in enumerate(self.arguments)}
         self.places |= {b.name: Address(0, _place(b)) for b in program.buffers if b.role is ir.Role.TEMP}
+        self.extensions: list[tuple[str, str]] = []
+        self.written = 0
 
     def emitted(self) -> Emitted:
-        executions: list[Execution] = []
-        extensions = []
-        for op in self.program.ops:
-            if _is_empty(op):
-                continue
-            template = template_of(op, self.buffers)
-            if template.reason is not None:
-                extensions.append((op.row, template.reason))
-            bases = tuple([self._address(base, op) for base in template.bases])
-            name = f"{len(executions)}_{template.shared.op.op}"
-            executions.append(Execution(name, template.shared, bases, _provenance(op.name, op.row, op.origin)))
+        body = nodes(self.program.body, self._execution)
         scalars = tuple(scalar.name for scalar in self.program.scalars)
-        return Emitted(self.program.name, tuple(executions), tuple(self.arguments), scalars, tuple(extensions))
+        return Emitted(self.program.name, body, tuple(self.arguments), scalars, tuple(self.extensions))
+
+    def _execution(self, op: ir.Op, counts: tuple[int, ...]) -> Execution:
+        """An op in loops of so many iterations; Irregular if it is another one from iteration to iteration."""
+        template = template_of(op, self.buffers)
+        if counts:
+            found = {where: template_of(in_iteration(op, where), self.buffers) for where in ends(counts)}
+            template = found[(0,) * len(counts)]
+            if any((other.bases, other.reason) != (template.bases, template.reason) for other in found.values()):
+                raise Irregular
+            moves = moving_bases({where: other.shared for where, other in found.items()}, counts)
+        bases = tuple([self._address(base, op) for base in template.bases])
+        if counts:
+            bases = tuple([Address(b.parameter, b.byte, moves.get(place, ())) for place, b in enumerate(bases)])
+        if template.reason is not None:
+            self.extensions.append((op.row, template.reason))
+        self.written += 1
+        name = f"{self.written - 1}_{template.shared.op.op}"
+        return Execution(name, template.shared, bases, _provenance(op.name, op.row, op.origin))
 
     def _address(self, base: Base, op: ir.Op) -> Address:
         match base:

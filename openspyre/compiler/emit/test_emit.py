@@ -71,7 +71,7 @@ def test_equal_ops_share_a_description_whatever_their_addresses_and_scalars() ->
 def test_attributes_that_compare_equal_are_kept_apart_by_kind() -> None:
     op = broadcast_add().ops[0]
     ops = tuple(replace(op, attributes=(("n", value),)) for value in (1, 1.0, True, 1))
-    bundle = emit(replace(broadcast_add(), ops=ops))
+    bundle = emit(replace(broadcast_add(), body=ops))
     assert [execution.description for execution in bundle.executions] == [0, 1, 2, 0]
 
 

@@ -45,7 +45,7 @@ class DecomposeRelayouts:
             held |= {access.buffer for access in op.outputs}
             ops += [op] if chain is None else chain.ops
             buffers |= {} if chain is None else {temp.name: temp for temp in chain.temps}
-        return replace(program, buffers=tuple(buffers.values()), ops=tuple(ops))
+        return replace(program, buffers=tuple(buffers.values()), body=tuple(ops))
 
     def _chain(
         self, op: Op, buffers: Mapping[str, Buffer], *, keeps: bool, known: dict[Hashable, Chain | None]

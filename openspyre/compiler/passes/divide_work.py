@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Buffer, Dim, Op, Program
+from openspyre.compiler.loops import expanded
 from openspyre.compiler.spans import positions, whole_positions, widest
 from openspyre.compiler.structure import per_structure
 from openspyre.spec.machine import SPYRE
@@ -28,7 +29,7 @@ class DivideWork:
     def run(self, program: Program) -> Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         divided = per_structure(self._divided)
-        return replace(program, ops=tuple(_with_dims(op, divided(op, buffers)) for op in program.ops))
+        return replace(program, body=expanded(program.body, lambda op: [_with_dims(op, divided(op, buffers))]))
 
     def _divided(self, op: Op, buffers: Mapping[str, Buffer]) -> tuple[Dim, ...]:
         splits = self.splits(op, buffers)

@@ -22,6 +22,6 @@ class DropDead:
                 touched |= {access.buffer for access in op.accesses}
         return replace(
             program,
-            ops=tuple(reversed(kept)),
+            body=tuple(reversed(kept)),
             buffers=tuple(buffer for buffer in program.buffers if buffer.name in touched),
         )

@@ -26,7 +26,7 @@ class EliminateCopies:
         for copy in [op for op in program.ops if TABLE[op.row].kind is Kind.MOVEMENT]:
             work.eliminate(copy)
         return replace(
-            program, buffers=tuple(work.buffers.values()), ops=tuple(op for op in work.ops if op is not None)
+            program, buffers=tuple(work.buffers.values()), body=tuple(op for op in work.ops if op is not None)
         )
 
 

@@ -32,7 +32,7 @@ class ExpandComposites:
             made = expanded(op)
             buffers += made[0]
             ops += made[1]
-        return replace(program, buffers=tuple(buffers), ops=tuple(ops))
+        return replace(program, buffers=tuple(buffers), body=tuple(ops))
 
 
 def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:

@@ -29,7 +29,8 @@ class FoldConstants:
 
     def run(self, program: Program) -> Program:
         known = any(buffer.values is not None for buffer in program.buffers)
-        if not known and not any(_begins(op, alone=len(program.ops) == 1) for op in program.ops):
+        alone = len(program.body) == 1
+        if not known and not any(_begins(op, alone=alone) for op in program.ops):
             return program
         return _Work(program, self.most_bytes).folded()
 
@@ -54,7 +55,7 @@ class _Work:
     """What ops compute, in order: `made` has the constant of every op whose result is known now, by its place."""
 
     def __init__(self, program: Program, most_bytes: int) -> None:
-        self.program = program
+        self.program, self.ops = program, program.ops
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.most_bytes = most_bytes
         self.known = {
@@ -62,7 +63,7 @@ class _Work:
         }
         self.made: dict[int, Buffer | None] = {}
         self.constants: dict[tuple[object, ...], Buffer] = {}
-        for place, op in enumerate(program.ops):
+        for place, op in enumerate(self.ops):
             self._follow(place, op)
 
     def _follow(self, place: int, op: Op) -> None:
@@ -103,18 +104,18 @@ class _Work:
             b = self.buffers[name]
             renamed[name] = self._constant(replace(b, role=Role.CONSTANT, values=values)).name
         ops: list[Op] = []
-        for place, op in enumerate(self.program.ops):
+        for place, op in enumerate(self.ops):
             if op.outputs[0].buffer not in whole:
                 ops.append(self._with_floats(_renamed(self._copied(place, op) or op, renamed)))
         kept = tuple(buffer for buffer in self.program.buffers if buffer.name not in whole)
-        return replace(self.program, buffers=(*kept, *self.constants.values()), ops=tuple(ops))
+        return replace(self.program, buffers=(*kept, *self.constants.values()), body=tuple(ops))
 
     # --- temps that become constants --------------------------------------------------------------------------------------
 
     def _whole_buffers(self) -> dict[str, bytes]:
         """Temps that only known ops write, and nobody reads before the last of them has; with their values."""
         written: dict[str, list[int]] = {}
-        for place, op in enumerate(self.program.ops):
+        for place, op in enumerate(self.ops):
             for access in op.outputs:
                 written.setdefault(access.buffer, []).append(place)
         found: dict[str, bytes] = {}
@@ -136,7 +137,7 @@ class _Work:
         return {name: values for name, values in found.items() if name in read}
 
     def _values(self, name: str, writers: list[int]) -> bytes | None:
-        buffer, ops = self.buffers[name], [self.program.ops[place] for place in writers]
+        buffer, ops = self.buffers[name], [self.ops[place] for place in writers]
         if buffer.role is not Role.TEMP or not all(place in self.made for place in writers):
             return None
         if all(_is_plain(op) for op in ops) or not self.known[name].known.all():
@@ -145,7 +146,7 @@ class _Work:
 
     def _staying(self, whole: dict[str, bytes]) -> Iterator[tuple[int, Op]]:
         """Ops that are executed, and read their operands."""
-        for place, op in enumerate(self.program.ops):
+        for place, op in enumerate(self.ops):
             if op.outputs[0].buffer not in whole and not self._is_copied(place, op):
                 yield place, op
 

@@ -27,7 +27,7 @@ class InsertRelayouts:
         work = _Work({buffer.name: buffer for buffer in program.buffers})
         for op in program.ops:
             work.legalise(op)
-        return replace(program, buffers=tuple(work.buffers.values()), ops=tuple(work.ops))
+        return replace(program, buffers=tuple(work.buffers.values()), body=tuple(work.ops))
 
 
 class _Work:

@@ -26,7 +26,7 @@ class LimitSpans:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         if all(buffer.layout is None or buffer.layout.device_bytes <= self.limit for buffer in program.buffers):
             return program
-        return replace(program, ops=tuple(part for op in program.ops for part in self._parts(op, buffers)))
+        return replace(program, body=tuple(part for op in program.ops for part in self._parts(op, buffers)))
 
     def _parts(self, op: Op, buffers: dict[str, Buffer]) -> Iterator[Op]:
         splits = DivideWork(self.cores, limit=self.limit).splits(op, buffers, last_resort=False)

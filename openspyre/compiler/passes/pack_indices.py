@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler import ir
 from openspyre.compiler.emit.shared import has_hardware_op
+from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.ops import TABLE, Kind
 
@@ -18,7 +19,10 @@ class PackIndices:
 
 
 def _relayouts_undone(program: ir.Program) -> ir.Program:
-    """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any more are dropped."""
+    """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any
+    more are dropped. A program with loops stays as it is: what a relayout read may be written in the next iteration."""
+    if any(isinstance(node, ir.Loop) for node in program.body):
+        return program
     buffers = {buffer.name: buffer for buffer in program.buffers}
     temps = {buffer.name for buffer in program.buffers if buffer.role is ir.Role.TEMP}
     made: dict[str, ir.Op] = {}  # by temp, the relayout that filled it from a source that still is as it was
@@ -42,26 +46,30 @@ def _relayouts_undone(program: ir.Program) -> ir.Program:
     read = Counter(access.buffer for op in ops for access in op.inputs if isinstance(access, ir.Access))
     first = Counter(access.buffer for op in program.ops for access in op.inputs if isinstance(access, ir.Access))
     idle = {name for name in temps if first[name] and not read[name]}
-    return replace(program, ops=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
+    return replace(program, body=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
 
 
 def _constants_packed(program: ir.Program) -> ir.Program:
     """Gathers and scatters that the hardware takes so read constants side by side in their sticks: a constant is tiled in any layout."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    ops = []
-    for op in program.ops:
+
+    def with_twin(op: ir.Op) -> list[ir.Op]:
         index = _index(op)
-        if index is not None and buffers[index.buffer].values is not None:
-            twin = replace(
-                buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
-            )
-            dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
-            if twin.layout != buffers[index.buffer].layout and has_hardware_op(dense, {**buffers, twin.name: twin}):
-                buffers[twin.name], op = twin, dense
-        ops.append(op)
-    read = {access.buffer for op in ops for access in op.accesses}
+        if index is None or buffers[index.buffer].values is None:
+            return [op]
+        twin = replace(
+            buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
+        )
+        dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
+        if twin.layout == buffers[index.buffer].layout or not has_hardware_op(dense, {**buffers, twin.name: twin}):
+            return [op]
+        buffers[twin.name] = twin
+        return [dense]
+
+    body = expanded(program.body, with_twin)
+    read = {access.buffer for op, _ in listed(body) for access in op.accesses}
     kept = tuple(buffer for buffer in buffers.values() if buffer.values is None or buffer.name in read)
-    return replace(program, buffers=kept, ops=tuple(ops))
+    return replace(program, buffers=kept, body=body)
 
 
 def _index(op: ir.Op) -> ir.Access | None:

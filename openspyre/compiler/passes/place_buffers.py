@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Buffer, Program, Role
+from openspyre.compiler.loops import lifetimes, listed
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops import TABLE, Kind
 
@@ -25,12 +26,9 @@ class PlaceBuffers:
     resting_bytes: int = 1 << 20
 
     def run(self, program: Program) -> Program:
-        first: dict[str, int] = {}
-        last: dict[str, int] = {}
-        for when, op in enumerate(program.ops):
-            for access in op.accesses:
-                first.setdefault(access.buffer, when)
-                last[access.buffer] = when
+        alive = lifetimes(program)
+        first = {name: begin for name, (begin, _) in alive.items()}
+        last = {name: end for name, (_, end) in alive.items()}
         # What begins as whatever lies there gets memory that nobody has written in this launch: else no one could tell.
         first |= {buffer.name: 0 for buffer in program.buffers if buffer.unset and buffer.name in first}
         temps = [buffer for buffer in program.buffers if buffer.role is Role.TEMP and buffer.name in first]
@@ -58,10 +56,11 @@ class PlaceBuffers:
 
 def _ends_of_runs(program: Program) -> list[int]:
     """Of each op, the next contraction at or behind it: what comes before may become one step."""
-    ends = [len(program.ops)] * len(program.ops)
-    for when in reversed(range(len(program.ops))):
-        contracts = TABLE[program.ops[when].row].kind is Kind.CONTRACTION
-        ends[when] = when if contracts or when + 1 == len(program.ops) else ends[when + 1]
+    ops = [op for op, _ in listed(program.body)]
+    ends = [len(ops)] * len(ops)
+    for when in reversed(range(len(ops))):
+        contracts = TABLE[ops[when].row].kind is Kind.CONTRACTION
+        ends[when] = when if contracts or when + 1 == len(ops) else ends[when + 1]
     return ends
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openspyre.compiler import ir
+from openspyre.compiler.loops import expanded
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import require_supported
@@ -16,17 +17,18 @@ from openspyre.spec.ops import TABLE, Kind
 class StageProducts:
     def run(self, program: ir.Program) -> ir.Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        ops: list[ir.Op] = []
         made: list[ir.Buffer] = []
-        for op in program.ops:
+
+        def staged(op: ir.Op) -> list[ir.Op]:
             second = op.inputs[1] if TABLE[op.row].kind is Kind.CONTRACTION else None
             if not isinstance(second, ir.Access) or _fits(op, second, buffers[second.buffer]):
-                ops.append(op)
-                continue
+                return [op]
             copies, temp, access = _copied(op, second, f"{op.name}.second")
             made.append(temp)
-            ops += [*copies, replace(op, inputs=(op.inputs[0], access))]
-        return replace(program, ops=tuple(ops), buffers=(*program.buffers, *made))
+            return [*copies, replace(op, inputs=(op.inputs[0], access))]
+
+        body = expanded(program.body, staged)
+        return replace(program, body=body, buffers=(*program.buffers, *made))
 
 
 def _fits(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> bool:
@@ -57,7 +59,9 @@ def _copied(op: ir.Op, second: ir.Access, name: str) -> tuple[list[ir.Op], ir.Bu
     layout = SpyreTensorLayout(size, second.dtype)
     temp = ir.Buffer(name, second.dtype, size, stride, ir.Role.TEMP, layout, spare_rows=rows > length)
     dims = tuple(ir.Dim(op.dims[d].name, op.dims[d].size) for d in order)
-    source = ir.Access(second.buffer, second.offset, tuple(second.strides[d] for d in order), second.dtype)
+    source = ir.Access(
+        second.buffer, second.offset, tuple(second.strides[d] for d in order), second.dtype, second.advance
+    )
     target = ir.Access(name, 0, stride, second.dtype)
     ops = [ir.Op(f"{name}.copy", "relayout", dims, (source,), (target,), origin=op.origin)]
     if rows > length:

@@ -76,7 +76,7 @@ SECOND_WRITER_READS_THE_TARGET = of_whole_buffers(
 # s is copied to t, which then changes by what s is elsewhere: if t were s's memory, it would meet its own changes.
 CHANGED_BY_ANOTHER_PART = replace(
     of_whole_buffers(("s", "neg", "x"), ("t", "relayout", "s"), ("t", "neg", "s"), ("y", "relayout", "t")),
-    ops=(
+    body=(
         *of_whole_buffers(("s", "neg", "x"), ("t", "relayout", "s")).ops,
         Op("shift", "neg", (Dim("a", 3), Dim("b", 6)), (Access("s", 0, (6, 1), "float16"),), (Access("t", 6, (6, 1), "float16"),)),
         *of_whole_buffers(("y", "relayout", "t")).ops,

@@ -92,7 +92,7 @@ def test_what_rests_is_a_share_of_the_pool() -> None:
 def test_bytes_rest_no_longer_than_until_a_contraction() -> None:
     chain = chain_of(12)
     ops = tuple(replace(op, row="batchmatmul") if when in (4, 8) else op for when, op in enumerate(chain.ops))
-    placed = PlaceBuffers().run(replace(chain, ops=ops))
+    placed = PlaceBuffers().run(replace(chain, body=ops))
     places = [placed.buffer(f"t{i}").place or 0 for i in range(12)]
     assert [place // (4 * 128) for place in places] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]
 

@@ -21,13 +21,13 @@ class UnifyFormats:
     """No options."""
 
     def run(self, program: Program) -> Program:
-        program = replace(program, ops=tuple(_as_cast(op) for op in program.ops))
+        program = replace(program, body=tuple(_as_cast(op) for op in program.ops))
         if not any(_is_mixed(op) for op in program.ops):
             return program
         work = _Work()
         for op in program.ops:
             work.add(op)
-        return replace(program, buffers=(*program.buffers, *work.buffers), ops=tuple(work.ops))
+        return replace(program, buffers=(*program.buffers, *work.buffers), body=tuple(work.ops))
 
 
 def _format(access: Access) -> DataFormats:
