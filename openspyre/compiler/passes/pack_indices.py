@@ -15,6 +15,8 @@ from openspyre.spec.ops import TABLE, Kind
 @dataclass(frozen=True, slots=True)
 class PackIndices:
     def run(self, program: ir.Program) -> ir.Program:
+        if not any(_index(op) for op, _ in listed(program.body)):
+            return program
         return _relayouts_undone(_constants_packed(program))
 
 
