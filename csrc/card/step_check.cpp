@@ -133,6 +133,7 @@ class StepCheck {
     const bool maps = step_.kind == StepKind::Map;
     require(maps || step_.kind == StepKind::Reduce || step_.kind == StepKind::Rows,
             where + " has its lanes a stride apart; maps, reductions and rows read such operands");
+    if (lane.lanes < 1) return;  // which is a problem already
     const bool ends = maps && (!lane.store_padding || lane.extent < lane.lanes);
     require(lane.extent % lane.lanes == 0 || ends,
             where + " has its lanes a stride apart: blocks of " + std::to_string(lane.lanes) +

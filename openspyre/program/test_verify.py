@@ -126,6 +126,9 @@ SPOILT = {
     "input 0 has 2 strides for 1 loops": replace(MAP, inputs=(half(0, 64, 1),)),
     "input 0: symbol 9 of 3": replace(MAP, inputs=(half(9, 64),)),
     "a lane extent of 65 does not end in the last of 1 blocks": replace(MAP, lane=LaneBlock(64, 65, -1)),
+    "0 lanes, a block has a multiple of 32": replace(
+        MAP, lane=LaneBlock(0, 64, -1), inputs=(half(0, 64, kind=OperandKind.STRIDED),)
+    ),
     "blocks of 32 lanes are not whole sticks of 64": replace(MAP, lane=LaneBlock(32, 32, -1)),
     "output 0 moves with the reduced loop 1": replace(COUNT, outputs=(replace(TOTAL, strides=(64, 1)),)),
     "finish: result 0 is said to be fp32, found int32": replace(

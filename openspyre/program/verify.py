@@ -207,7 +207,7 @@ def _strided(step: Step, where: str) -> Iterator[str]:
     if step.kind not in (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS):
         yield f"{where} has its lanes a stride apart; maps, reductions and rows read such operands"
     lane = step.lane
-    if lane is None or lane.extent % lane.lanes == 0:
+    if lane is None or lane.lanes < 1 or lane.extent % lane.lanes == 0:  # no lanes are a problem already
         return
     if step.kind is not StepKind.MAP or (lane.store_padding and lane.extent > lane.lanes):
         yield (

@@ -50,6 +50,10 @@ TEST(prepare_names_what_is_wrong) {
   step.lane.lanes = 48;
   refuses(step, "48 lanes, a block has a multiple of 32");
   step = double_step();
+  step.lane.lanes = 0;
+  step.inputs[0].kind = OperandKind::Strided;
+  refuses(step, "0 lanes, a block has a multiple of 32");
+  step = double_step();
   step.inputs[0].element = kFp8;
   refuses(step, "blocks of 64 lanes are not whole sticks of 128");
   step = double_step();
