@@ -119,7 +119,7 @@ SEAMS: tuple[Seam, ...] = (
     ),
     Seam(
         "torch._subclasses.fake_impls.register_op_impl",
-        "tells fake tensors that pixel_shuffle on the card keeps channels_last, as the CPU's does",
+        "tells fake tensors that pixel_shuffle on the card keeps channels_last, and nonzero_static has rows, as on the CPU",
         "torch asks the backend",
     ),
     Seam(

@@ -34,7 +34,7 @@ def install() -> None:
     ):
         wrap(owner, name, _refuse_dlpack)
     _teach_device_layout()
-    after_import("torch._subclasses.fake_impls", _shuffle_in_format)
+    after_import("torch._subclasses.fake_impls", _describe_as_computed)
     after_import("torch._inductor.compile_fx", lambda: _wrap_compiler(sys.modules["torch._inductor.compile_fx"]))
 
 
@@ -185,11 +185,12 @@ def _convolve_in_format(original: Callable[..., Any]) -> Callable[..., Any]:
     return determine
 
 
-def _shuffle_in_format() -> None:
-    """A fake pixel_shuffle on the card is described by the function that computes it."""
+def _describe_as_computed() -> None:
+    """Fake results on the card where torch describes those of another accelerator."""
+    register = resolve("torch._subclasses.fake_impls.register_op_impl")
     shuffle = torch.ops.aten.pixel_shuffle.default
 
-    def describe(mode: Any, operator: Any, image: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
+    def shuffled(mode: Any, operator: Any, image: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
         if image.device.type != DEVICE_NAME:
             return NotImplemented
         from torch_spyre.ops.composed import table
@@ -197,7 +198,14 @@ def _shuffle_in_format() -> None:
         with mode:
             return table()[shuffle](image, *arguments, **keywords)
 
-    resolve("torch._subclasses.fake_impls.register_op_impl")(shuffle)(describe)
+    def found(mode: Any, operator: Any, x: torch.Tensor, *, size: int, fill_value: int = -1) -> Any:
+        if x.device.type != DEVICE_NAME:
+            return NotImplemented
+        with mode:
+            return x.new_empty((size, x.dim()), dtype=torch.int64)
+
+    register(shuffle)(shuffled)
+    register(torch.ops.aten.nonzero_static.default)(found)
 
 
 def _refuse_sharing(original: Callable[..., Any]) -> Callable[..., Any]:
