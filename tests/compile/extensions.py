@@ -109,6 +109,8 @@ EXTENSIONS = {
     "buffer_of_a_module": "cos sin",
     "llama_with_angles": "cos sin",
     "activations_in_fp32": "elu gelu mish silu softplus",
+    "composed_by_torch": "cos log1p",
+    "composed_by_torch_in_fp32": "cos elu log1p",
     "fmod_remainder": "fmod remainder",
     "logsumexp": "log",
     "functions_of_positive_numbers_in_fp32": "log log1p log2 pow",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torch_spyre.ops import eager
+from torch_spyre.ops import composed, eager
 
 INFINITY = float("inf")
 SPECIAL = torch.tensor([0.0, INFINITY, float("nan"), -INFINITY, 1.0, -2.5])
@@ -165,3 +165,8 @@ def test_a_mask_of_another_shape_is_torchs_error():
     x = torch.zeros(6, 70).to("spyre")
     with pytest.raises(IndexError, match="shape of the mask"):
         x[torch.ones(5, dtype=torch.bool).to("spyre")] = 1
+
+
+def test_an_operator_is_composed_in_one_way():
+    """Where we compose an operator ourselves, torch's composition is not taken beside it."""
+    assert not composed._OWN.keys() & {*composed._OF_TORCH, *composed._OF_TORCH_IN_FORMAT}
