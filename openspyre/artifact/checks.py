@@ -10,6 +10,7 @@ from openspyre.artifact.format_check import check_buffer, check_formats, check_r
 from openspyre.artifact.geometry import blocks, lane_block
 from openspyre.artifact.kind_check import check_kind
 from openspyre.artifact.model import (
+    CONSTANT_DTYPES,
     Buffer,
     Bundle,
     Constant,
@@ -88,7 +89,7 @@ def _check_form(description: Description, problems: Problems) -> None:
     for operand in description.inputs:
         if isinstance(operand, Iota) and len(operand.strides) != dims:
             problems.add("openspyre_.inputs.iota", operand.strides, f"{dims} strides, one per dim")
-        if isinstance(operand, Constant) and (not 0 <= operand.bits < 1 << 32 or "float" not in operand.dtype):
+        if isinstance(operand, Constant) and (not 0 <= operand.bits < 1 << 32 or operand.dtype not in CONSTANT_DTYPES):
             problems.say("openspyre_.inputs.constant", f"{operand.bits} as {operand.dtype}", "32 bits of a float")
 
 

@@ -6,6 +6,7 @@ from openspyre.artifact.extension import EXTENSION, FIELDS
 from openspyre.artifact.fields import Fields, Problems
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.model import (
+    CONSTANT_DTYPES,
     FORMAT_VERSION,
     Attribute,
     Constant,
@@ -27,9 +28,6 @@ from openspyre.spec.ops import TABLE
 MAX_DIMS = 10
 _FORMATS = [f.name for f in DataFormats if f is not DataFormats.INVALID]
 _ARRANGEMENTS = [a.name for a in ElementArrangement]
-
-
-_FLOATS = ("float16", "bfloat16", "float32")
 
 
 def parse_description(tree: Json, problems: Problems) -> Description | None:
@@ -184,7 +182,9 @@ def _inputs(op: Fields, tensors: list[Tensor | None], dims: int) -> tuple[tuple[
             slots += 1
         elif "constant" in fields.values:
             fields.only("constant", "dtype")
-            found.append(Constant(fields.integer("constant", 0, (1 << 32) - 1), fields.choice("dtype", list(_FLOATS))))
+            found.append(
+                Constant(fields.integer("constant", 0, (1 << 32) - 1), fields.choice("dtype", list(CONSTANT_DTYPES)))
+            )
         else:
             fields.only("iota")
             iota = fields.inner("iota")

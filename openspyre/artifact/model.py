@@ -108,6 +108,9 @@ class ScalarSlot:
     dtype: str
 
 
+CONSTANT_DTYPES = ("float16", "bfloat16", "float32")
+
+
 @dataclass(frozen=True, slots=True)
 class Constant:
     """A number known now: the 32 bits of its register, rounded to the format of `dtype`."""

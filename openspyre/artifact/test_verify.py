@@ -28,7 +28,7 @@ from fuzz.samples import (
 )
 from fuzz.text_mutants import SECONDS_PER_MUTANT, answer, mutants
 from openspyre.artifact import Bundle, InvalidBundle, Problem, check, read, verify, write
-from openspyre.artifact.model import Description, Dim, Place, Role, Tensor
+from openspyre.artifact.model import Constant, Description, Dim, Place, Role, Tensor
 from openspyre.spec.formats import DataFormats, formats_of
 from openspyre.spec.machine import MIB, SPYRE
 from openspyre.spec.packing import packed
@@ -412,3 +412,12 @@ def test_a_constant_whose_strides_are_none_of_its_size() -> None:
     assert constants
     changed = tuple(constants.get(b.name, b) for b in bundle.buffers)
     assert any("device_size" in problem.field for problem in found(replace(bundle, buffers=changed)))
+
+
+def test_a_constant_of_a_dtype_that_no_file_says() -> None:
+    bundle = normalised()
+    op = bundle.descriptions[1]
+    eps = op.inputs[2]
+    assert isinstance(eps, Constant)
+    changed = replace(op, inputs=(*op.inputs[:2], replace(eps, dtype="float8_e5m2fnuz")))
+    assert found(replace(bundle, descriptions=(bundle.descriptions[0], changed)))

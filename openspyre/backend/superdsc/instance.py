@@ -168,7 +168,8 @@ def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, arguments: Argumen
     padded = {stick.label: stick.size for other in op.tensors for stick in other.sticks if stick.label not in own}
     unsure = [label for label in tensor.order if 0 < tensor.gap(label) < min(padded.get(label, 0), op.axis[label].size)]
     argument = locate(tensor.starts[0]).parameter or 0
-    bytes_ = None if argument in arguments.pools else arguments.bytes[argument]
+    known = argument not in arguments.pools and argument < len(arguments.bytes)  # an address may lead anywhere
+    bytes_ = arguments.bytes[argument] if known else None
     best: tuple[tuple[bool, bool, bool], dict[str, int]] | None = None
     for choice in product((True, False), repeat=len(unsure)):
         rows = {
