@@ -83,6 +83,7 @@ class Expansion:
         }
         self.values |= {number: self._operand(number) for number in range(len(op.inputs))}
         self.targets: dict[int, Access] = {}
+        self.narrowed: set[Source] = set()  # what an op is to read in 16 bits, and compute in them
         self.buffers: list[Buffer] = []
         self.ops: list[Op] = []
 
@@ -149,7 +150,8 @@ class Expansion:
             case "widen":
                 return self._as(x, WIDE, target)
             case "narrow":
-                return self._as(x, SLIM, target)
+                self.narrowed.add(found := self._as(x, SLIM, target))
+                return found
             case "bool_to_float":
                 return self._as(x, self.own, target)
             case "float_to_bool":
@@ -196,7 +198,7 @@ class Expansion:
         row = TABLE[name]
         wide = not row.mixes_formats and any(isinstance(s, Held) and s.dtype == WIDE for s in given)
         chosen = {s.dtype for s in (given[1:] if name == "where" else given) if isinstance(s, Held)}
-        narrowed = any(isinstance(s, Held) and isinstance(s.operand, Access) and s.dtype == SLIM for s in given)
+        narrowed = any(source in self.narrowed for source in given)
         kind = WIDE if wide else TRUTH if chosen == {TRUTH} else SLIM if narrowed else self.own
         if wide:
             given = tuple(self._as(s, WIDE) if isinstance(s, Held) and s.dtype != TRUTH else s for s in given)

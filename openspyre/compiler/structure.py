@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import wraps
 from typing import TypeVar
 
-from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand
+from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand, Scalar
+from openspyre.spec.ops import TABLE
 from openspyre.spec.sharing import shares_work
 
 Result = TypeVar("Result")
@@ -14,9 +15,10 @@ _LIMIT = 1 << 14  # structures remembered per question; a model has some dozens
 
 
 def structure_of(op: Op, buffers: Mapping[str, Buffer]) -> Hashable:
-    """Equal where ops differ in nothing but names, origins and attributes."""
+    """Equal where ops differ in nothing but names, origins, attributes, and numbers that are no part of the hardware's op."""
     operands = (*op.inputs, *op.outputs)
-    return (op.row, op.dims, len(op.inputs), *[_plain(operand, buffers) for operand in operands])
+    words = [operand.word for operand in op.inputs if isinstance(operand, Scalar)] if TABLE[op.row].constants else ()
+    return (op.row, op.dims, len(op.inputs), *words, *[_plain(operand, buffers) for operand in operands])
 
 
 def _plain(operand: Operand, buffers: Mapping[str, Buffer]) -> Hashable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import pytest
@@ -76,3 +77,17 @@ def test_a_question_is_asked_once_per_structure_or_always() -> None:
     ]
     with nothing_shared():
         assert answer(OP, BUFFERS) == 3
+
+
+def test_numbers_that_an_op_of_the_hardware_has_as_constants_tell_ops_apart() -> None:
+    """softplus has beta and threshold in its SuperDSC: another beta is another op. A factor comes with the launch."""
+    x = Buffer("x", "float16", (4, 64), (64, 1), Role.INPUT)
+    dims, read = (Dim("i", 4), Dim("j", 64)), Access("x", 0, (64, 1), "float16")
+
+    def of(row: str, *words: int | None) -> Hashable:
+        numbers = [Scalar(f"n{place}", "float16", word) for place, word in enumerate(words)]
+        return structure_of(Op(row, row, dims, (read, *numbers), (read,)), {"x": x})
+
+    one, two = 0x3F800000, 0x40000000
+    assert len({of("softplus", one, two), of("softplus", two, two), of("softplus", None, None)}) == 3
+    assert of("mul", one) == of("mul", two)

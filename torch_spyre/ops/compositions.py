@@ -134,6 +134,8 @@ def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.
 
 
 def _celu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")  # torch's words
     return torch.ops.aten.elu(x, alpha, 1.0, 1.0 / alpha)
 
 
@@ -167,6 +169,8 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "log_sigmoid_backward": _log_sigmoid_gradient,
     "glu_backward": _glu_gradient,
     "celu": _celu,
+    "celu_": _in_place(_celu),
+    "celu.out": _with_out(_celu),
     "logsumexp": _logsumexp,
     "logsumexp.out": _with_out(_logsumexp),
     "binary_cross_entropy": _binary_cross_entropy,

@@ -188,6 +188,8 @@ class Lowering:
             or not source.strides[nest.kept[searched[0]]]
         ):
             raise NoSuchOp("topkindex of the hardware searches one dim, which lies outside the sticks")
+        if any(not source.strides[d] for d in nest.kept):
+            raise NoSuchOp("its source is the same along a dim of its result, which would be taken for ranks")
         found = nest.operand(target)
         assert found.walk is not None
         rank = len(nest.extents)
