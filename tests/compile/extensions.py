@@ -101,8 +101,6 @@ EXTENSIONS = {
     "empty_filled_by_scatter": "scatter_elements",
     "scattered_into_itself": "scatter_elements",
     # functions that the hardware has not, or not in float32
-    "composed_by_torch": "cos log1p",
-    "composed_by_torch_in_fp32": "cos elu log1p",
     "argmax": "argmax",
     "functions_in_fp32": "atan cos erf sin tanh",
     "functions": "atan cos sin",
