@@ -95,11 +95,10 @@ bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/res
 	$(BIN)/python -m bench
 
 fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: no crash, no hang, no wrong number
-	$(BIN)/python -m fuzz --kind texts --count 10000
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m fuzz --kind bundles --count 10000
+	$(ON_ASAN_CARD) --kind texts --count 10000
 	$(ON_ASAN_CARD) --kind bundles --count 10000
 	$(ON_ASAN_CARD) --kind programs --count 10000
-	$(ON_ASAN_CARD) --kind documented --count 10000
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_DOCUMENTED=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/foreign/test_random_bundles.py
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_MOVES=3000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_documented_moves.py
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py

@@ -6,21 +6,24 @@ other way, so a pass has to turn them first.
 
 import json
 import tempfile
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from openspyre.artifact import Bundle, texts, write
-from openspyre.backend import compile_bundle
+from openspyre.artifact import Emitted, write_launch
+from openspyre.backend import compile_emitted
 from openspyre.backend.job_plan import job_plan
-from openspyre.compiler import emit, pipeline
+from openspyre.compiler import pipeline
+from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Role
 from openspyre.compiler.ir import Program as Graph
 from openspyre.compiler.text import print_program
 from openspyre.program.model import Program, Step
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.tools.run_execution import execute
+from openspyre.tools.command import main as openspyre
 
 ROWS, COLUMNS = 96, 320
 
@@ -31,17 +34,17 @@ def main() -> None:
     lowered = pipeline.run(graph, verify=True)
     names = ", ".join(type(step).__name__ for step in pipeline.passes())
     show(f"2. after {names}: layouts, a relayout for y, a split over the cores", ops_of(print_program(lowered)))
-    bundle = emit.emit(lowered)
+    emitted = emit_documented(lowered)
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) / "addition"
-        write(bundle, directory)
-        show("3. the bundle: a directory that says all of it", files_of(directory))
-    show("   what sdsc_1.json says of the addition, among other things", facts_of(bundle))
-    program = compile_bundle(bundle)
+        write_launch(emitted, directory)
+        show("3. the bundle: a directory that says all of it, in the documented form", files_of(directory))
+        show("   what sdsc_1.json says of the addition, among other things", facts_of(directory))
+    program = compile_emitted(emitted)
     show("4. the program, from the bundle alone: loops over sticks, and code for 64 lanes", steps_of(program))
     commands = " -> ".join(type(step).__name__ for step in job_plan(program).execution)
     show("5. a launch", f"{commands}, with the addresses of {', '.join(program.symbols)} and the pool\n")
-    show("6. the result", result_of(bundle))
+    show("6. the result", result_of(emitted))
 
 
 def addition() -> Graph:
@@ -75,8 +78,8 @@ def files_of(directory: Path) -> str:
     return "\n".join(sizes)
 
 
-def facts_of(bundle: Bundle) -> str:
-    (document,) = json.loads(texts(bundle)["sdsc_1.json"]).values()
+def facts_of(directory: Path) -> str:
+    (document,) = json.loads((directory / "sdsc_1.json").read_text()).values()
     (description,) = document["dscs_"][0].values()
     shown = {name: document[name] for name in ("numCoresUsed_", "numWkSlicesPerDim_")}
     shown |= {name: description[name] for name in ("N_", "primaryDsInfo_")}
@@ -103,11 +106,16 @@ def lines_of(step: Step, names: tuple[str, ...]) -> list[str]:
     return [head, *operands, *code, *stores]
 
 
-def result_of(bundle: Bundle) -> str:
-    """The bundle on the card without torch, and torch's own way through the same rooms."""
+def result_of(emitted: Emitted) -> str:
+    """The bundle's files on the card, as `openspyre run` does it without torch, and torch's own way through the same rooms."""
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(size).astype(np.float16) for size in ((ROWS, COLUMNS), (COLUMNS, ROWS)))
-    mine = execute(bundle, {"x": x, "y": y}, {})["out"]
+    with tempfile.TemporaryDirectory() as temporary:
+        bundle, results = Path(temporary) / "addition", Path(temporary) / "results"
+        write_launch(emitted, bundle, {"x": x, "y": y})
+        with redirect_stdout(StringIO()):
+            assert openspyre(["run", str(bundle), "--out", str(results)]) == 0
+        mine = np.load(results / "out.npy")
     torchs = (torch.from_numpy(x).to("spyre") + torch.from_numpy(y).to("spyre").t()).cpu().numpy()
     error = np.abs(mine.astype(np.float64) - (x.astype(np.float64) + y.T)).max()
     return f"out[0, :4] = {mine[0, :4]}\nlargest error {error:.4f}; the same bits through torch: {np.array_equal(mine, torchs)}\n"

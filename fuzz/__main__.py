@@ -20,7 +20,10 @@ SECONDS_WITHOUT_A_WORD = 120
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument(
-        "--kind", choices=("texts", "bundles", "programs", "documented"), default="bundles", help="what is mutated"
+        "--kind",
+        choices=("texts", "bundles", "programs"),
+        default="bundles",
+        help="what is mutated: files, facts of the model, programs of the card",
     )
     parser.add_argument("--count", type=int, default=1000, help="mutants to try")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")

@@ -2,69 +2,94 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from openspyre.artifact import Bundle, read, verify, write
-from openspyre.artifact.model import Buffer, Role
-from openspyre.backend import FuseSteps, compile_bundle
-from openspyre.card import _card, cards, programs
+from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
+from openspyre.artifact.launch_spec import Argument, read_launch_spec
+from openspyre.backend import FuseSteps
+from openspyre.backend.superdsc import compile_documented
+from openspyre.card import cards, programs
+from openspyre.program.footprint import footprints
 from openspyre.program.model import Program, Step, StepKind
 from openspyre.program.tree import steps_of
 from openspyre.spec.errors import IndexOutOfRange, SanitizerFinding, SpyreError, ValueOutOfRange
-from openspyre.spec.formats import formats_of
+from openspyre.tools.documented import ANY_BYTES, compiled_for, examine
+from openspyre.tools.launch_images import number_image
+from openspyre.tools.launches import Launch, execute, prepare
 
 MOST_LANES = 1 << 21  # of a program that is launched: others would only take long
 MOST_BYTES = 64 << 20
+BLOCK = 1 << 20  # bytes of an argument that nobody sized
 
 
 class Disagreement(Exception):
     """A bundle that the verifier accepts cannot be run, or is another one on disk."""
 
 
-def judge_bundle(bundle: Bundle) -> str:
+def judge_directory(directory: Path) -> str:
     """What became of a mutant: refused, executed, or only loaded because a launch would take long."""
-    problems = verify(bundle)
-    if problems:
-        _run_in_spite(bundle)
+    bundle, problems = examine(directory)
+    json.dumps([str(problem) for problem in problems])
+    if problems or bundle is None:
+        if bundle is not None:
+            _run_in_spite(bundle)
         return "refused"
     _check_files(bundle)
-    outcome = "executed"
-    plain = compile_bundle(bundle)
-    for program in (plain, FuseSteps().run(plain)):
-        loaded = programs.load(program)
-        try:
-            if _is_small(program, [buffer.layout.device_bytes for buffer in bundle.arguments]):
-                _launch(loaded, bundle)
-            else:
-                outcome = "loaded"
-        finally:
-            loaded.unload()
-    return outcome
+    spec = read_launch_spec(directory)
+    sizes = [argument.bytes for argument in spec] if spec is not None else _sizes(bundle)
+    if sum(sizes) > MOST_BYTES:
+        return "too large"
+    return _run(prepare(bundle, _given(spec, sizes), spec, directory))
 
 
-def _check_files(bundle: Bundle) -> None:
-    """The same bundle on disk is valid too, and the same."""
+def _check_files(bundle: DocumentedBundle) -> None:
+    """What was read is the same once it is written and read again."""
     with tempfile.TemporaryDirectory() as place:
-        write(bundle, Path(place) / "bundle")
-        again = read(Path(place) / "bundle")
-    ordered = replace(bundle, buffers=(*bundle.arguments, *bundle.temps))
-    if repr(again) != repr(ordered):
-        raise Disagreement(f"it is another bundle once it was written: {again} and not {ordered}")
+        for name, text in documented_texts(bundle).items():
+            (Path(place) / name).write_text(text, encoding="utf-8")
+        again = read_documented(Path(place))
+    if again.ops != bundle.ops:
+        raise Disagreement(f"it is another bundle once it was written: {again.ops} and not {bundle.ops}")
 
 
-def _run_in_spite(bundle: Bundle) -> None:
+def _sizes(bundle: DocumentedBundle) -> list[int]:
+    """As long as the program reaches: of a table, some rows."""
+    touched = footprints(compiled_for(bundle, [BLOCK] * bundle.arguments))
+    return [min(ANY_BYTES, max(128, touched[n].end if n in touched else 128)) for n in range(bundle.arguments)]
+
+
+def _given(spec: tuple[Argument, ...] | None, sizes: list[int]) -> dict[int, bytes]:
+    """Zeros, so that indices are in range; what a launch spec brings is its own."""
+    if spec is None:
+        return {number: bytes(size) for number, size in enumerate(sizes)}
+    tensors = {n: bytes(a.bytes) for n, a in enumerate(spec) if a.role in ("input", "update") and a.file is None}
+    numbers = {n: a.layout for n, a in enumerate(spec) if a.role == "number" and a.value is None}
+    return tensors | {number: number_image(1, layout) for number, layout in numbers.items() if layout is not None}
+
+
+def _run(launch: Launch) -> str:
+    for program in (launch.program, FuseSteps().run(launch.program)):
+        if not _is_small(program, [len(image) for image in launch.images]):
+            programs.load(program).unload()
+            return "loaded"
+        try:
+            execute(replace(launch, program=program))
+        except (ValueOutOfRange, IndexOutOfRange, SanitizerFinding):
+            return "refused by the card"  # what a value or the sanitizer refuses is no disagreement
+    return "executed"
+
+
+def _run_in_spite(bundle: DocumentedBundle) -> None:
     """What the verifier refuses may reach the card all the same: whatever the card loads must be safe to run."""
     try:
-        program = compile_bundle(bundle)
+        program = compile_documented(bundle, [BLOCK] * bundle.arguments)
     except Exception:
         return  # the back end takes valid bundles only
-    judge_program(program, {buffer.name: min(abs(buffer.layout.device_bytes), 1 << 20) for buffer in bundle.arguments})
+    judge_program(program, dict.fromkeys(program.symbols, BLOCK))
 
 
 def judge_program(program: Program, sizes: dict[str, int]) -> str:
@@ -84,28 +109,6 @@ def judge_program(program: Program, sizes: dict[str, int]) -> str:
     finally:
         loaded.unload()
     return "executed"
-
-
-def _launch(loaded: programs.LoadedProgram, bundle: Bundle) -> None:
-    """Every element 1 or 0, so that indices are in range; what a value or the sanitizer refuses is no disagreement."""
-    card = cards.get()
-    try:
-        memory = {buffer.name: _placed(card, buffer) for buffer in bundle.arguments}
-        loaded.run(memory, {s.name: 1.0 if "float" in s.dtype else 1 for s in bundle.scalars}, card.index)
-    except (ValueOutOfRange, IndexOutOfRange, SanitizerFinding):
-        pass
-
-
-def _placed(card: Any, buffer: Buffer) -> Any:
-    layout = buffer.layout
-    shape = _card.intern(
-        buffer.size, buffer.stride, buffer.dtype, layout.device_size, layout.stride_map,
-        int(layout.device_dtype), int(layout.element_arrangement),
-    )  # fmt: skip
-    memory = card.allocate(shape.device_bytes)
-    if buffer.role is not Role.OUTPUT and prod(buffer.size):
-        _card.copy_in(np.zeros(buffer.size, dtype=formats_of(buffer.dtype).numpy), buffer.dtype, memory, shape)
-    return memory
 
 
 def _is_small(program: Program, sizes: list[int]) -> bool:

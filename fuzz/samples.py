@@ -1,308 +1,249 @@
-"""Small valid bundles, written by hand: what fuzzing mutates and tests start from."""
+"""Small programs through our compiler, at least one for every kind of step: bundles that fuzzing mutates and tests start from."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
-from openspyre.artifact.model import (
-    Buffer,
-    Bundle,
-    Constant,
-    Description,
-    Dim,
-    Execution,
-    HostView,
-    Iota,
-    Lanes,
-    Place,
-    Role,
-    Scalar,
-    ScalarSlot,
-    Tensor,
-)
+from openspyre.artifact.emitted import Emitted
+from openspyre.compiler import ir, pipeline
+from openspyre.compiler.emit import emit_documented
 from openspyre.spec.addressing import row_major
-from openspyre.spec.formats import DataFormats, ElementArrangement
+from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+
+OUTPUT, TEMP, UPDATE = ir.Role.OUTPUT, ir.Role.TEMP, ir.Role.UPDATE
 
 
 def buffer(
-    name: str,
-    size: tuple[int, ...],
-    role: Role,
-    dtype: str = "float16",
-    place: int | None = None,
-    *,
-    sparse: bool = False,
-) -> Buffer:
-    """A dense tensor, its last dim on the stick; `sparse`: one value per stick."""
+    name: str, size: tuple[int, ...], role: ir.Role = ir.Role.INPUT, dtype: str = "float16", *, sparse: bool = False
+) -> ir.Buffer:
+    """A dense tensor, its last dim on the stick; `sparse`: one value per stick. Layouts of temps are the compiler's."""
     order = [*range(len(size)), *([-1] if sparse else [])]
-    return Buffer(name, dtype, size, row_major(size), role, SpyreTensorLayout(size, dtype, order), place)
+    layout = None if role is TEMP else SpyreTensorLayout(size, dtype, order)
+    return ir.Buffer(name, dtype, size, row_major(size), role, layout)
 
 
-def walk(of: Buffer, host_strides: tuple[int, ...], sizes: tuple[int, ...], *, view: bool = False) -> Tensor:
-    """The tensor an op sees that walks a buffer by these host strides; the dim of stride 1 runs along the sticks."""
-    addressing = of.layout.addressing(of.size, of.stride)
-    lanes = of.layout.elems_per_stick()
-    sparse = of.layout.stride_map[-1] == -1
-    strides, lane_dim = [], None
-    for dim, (stride, size) in enumerate(zip(host_strides, sizes, strict=True)):
-        if stride == 1 and not sparse:
-            lane_dim = dim
-            strides.append(addressing.device_offset(lanes) if size > lanes else 0)
-        else:
-            strides.append(addressing.device_offset(stride) if stride and size > 1 else 0)
-    host = HostView(of.dtype, of.size, of.stride, 0, host_strides) if view else None
-    kind = Lanes.SPLAT if lane_dim is None else Lanes.VECTOR
-    return Tensor(of.dtype, of.layout, kind, lane_dim, tuple(strides), host)
+def at(of: ir.Buffer, *strides: int, offset: int = 0) -> ir.Access:
+    """A buffer by host strides; all of it, row by row, if none are given."""
+    return ir.Access(of.name, offset, strides or of.stride, of.dtype)
 
 
-def _at(*buffers: Buffer) -> tuple[Place, ...]:
-    return tuple(Place(buffer.name, 0) for buffer in buffers)
+def dims(*sizes: int, reduced: tuple[int, ...] = ()) -> tuple[ir.Dim, ...]:
+    return tuple(ir.Dim(f"d{i}", size, reduced=i in reduced) for i, size in enumerate(sizes))
 
 
-def pointwise() -> Bundle:
-    """(x + s) twice, s a row, then leaky_relu with a slope of the launch's: two of three ops share a description."""
-    x, s = buffer("x", (96, 320), Role.INPUT), buffer("s", (320,), Role.INPUT)
-    out = buffer("out", (96, 320), Role.OUTPUT)
-    first, second = (buffer(n, (96, 320), Role.TEMP, place=p) for n, p in (("t0", 0), ("t1", 61440)))
-    sizes = (96, 320)
-    dims = (Dim("i", 96, 24), Dim("j", 320))
-    whole, row = walk(x, (320, 1), sizes), walk(s, (0, 1), sizes)
-    add = Description("add", dims, (whole, row), (whole,))
-    leaky = Description("leaky_relu", dims, (whole, ScalarSlot("float16")), (whole,))
-    return Bundle(
-        "pointwise",
-        (x, s, out, first, second),
-        (add, leaky),
-        (
-            Execution("add_0", 0, _at(x, s, first)),
-            Execution("add_1", 0, _at(first, s, second), origin="model.py:7"),
-            Execution("leaky", 1, _at(second, out), ("slope",)),
-        ),
-        (Scalar("slope", "float16"),),
-        2 * 61440,
-    )
+def compiled(program: ir.Program) -> Emitted:
+    return emit_documented(pipeline.run(program, verify=True))
 
 
-def row_sums() -> Bundle:
-    """A sum along the stick, over an unaligned dim, into one value per stick."""
-    x, out = buffer("x", (128, 200), Role.INPUT), buffer("out", (128,), Role.OUTPUT, sparse=True)
-    sizes = (128, 200)
-    dims = (Dim("i", 128, 32), Dim("j", 200, reduced=True))
-    op = Description("sum", dims, (walk(x, (200, 1), sizes),), (walk(out, (1, 0), sizes),))
-    return Bundle("row_sums", (x, out), (op,), (Execution("sum_0", 0, _at(x, out)),))
-
-
-def matmul() -> Bundle:
-    """a @ b, both dense, over 8 cores."""
-    a, b = buffer("a", (64, 192), Role.INPUT), buffer("b", (192, 128), Role.INPUT)
-    out = buffer("out", (64, 128), Role.OUTPUT)
-    sizes = (64, 128, 192)
-    dims = (Dim("m", 64, 4), Dim("n", 128, 2), Dim("k", 192, reduced=True))
-    tensors = walk(a, (192, 0, 1), sizes), walk(b, (0, 1, 128), sizes), walk(out, (128, 1, 0), sizes)
-    op = Description("batchmatmul", dims, tensors[:2], tensors[2:])
-    return Bundle("matmul", (a, b, out), (op,), (Execution("mm_0", 0, _at(a, b, out)),))
-
-
-def scores() -> Bundle:
-    """a @ b.t(): the second operand's sticks run along k too."""
-    a, b = buffer("a", (64, 192), Role.INPUT), buffer("b", (100, 192), Role.INPUT)
-    out = buffer("out", (64, 100), Role.OUTPUT)
-    sizes = (64, 100, 192)
-    dims = (Dim("m", 64, 4), Dim("n", 100, 2), Dim("k", 192, reduced=True))
-    tensors = walk(a, (192, 0, 1), sizes), walk(b, (0, 192, 1), sizes), walk(out, (100, 1, 0), sizes)
-    op = Description("batchmatmul", dims, tensors[:2], tensors[2:])
-    return Bundle("scores", (a, b, out), (op,), (Execution("scores_0", 0, _at(a, b, out)),))
-
-
-def transposed() -> Bundle:
-    """A relayout: the transpose of a matrix, written densely."""
-    x, out = buffer("x", (64, 128), Role.INPUT), buffer("out", (128, 64), Role.OUTPUT)
-    sizes = (128, 64)
-    source, target = walk(x, (1, 128), sizes, view=True), walk(out, (64, 1), sizes, view=True)
-    op = Description("relayout", (Dim("i", 128), Dim("j", 64)), (source,), (target,))
-    return Bundle("transposed", (x, out), (op,), (Execution("move_0", 0, _at(x, out)),))
-
-
-def normalised() -> Bundle:
-    """Mean and mean of squares along the stick, side by side in one, and what scales by them: its eps is a constant."""
-    x, scale = buffer("x", (96, 200), Role.INPUT), buffer("scale", (96,), Role.OUTPUT, "float32", sparse=True)
-    layout = SpyreTensorLayout([96, 2], [2, 1], "float32", [0, 1], ElementArrangement.EXX2)
-    pair = Buffer("pair", "float32", (96, 2), (2, 1), Role.OUTPUT, layout)
-    dims = (Dim("i", 96, 32), Dim("j", 200, reduced=True))
-    each = Tensor("float32", layout, Lanes.SPLAT, None, (32, 0))
-    moments = Description("exx2", dims, (walk(x, (200, 1), (96, 200)),), (each, each))
-    alone = replace(each, strides=(32,))
-    eps = Constant(0x3727C5AC, "float32")
-    scaling = Description("layernormscale", dims[:1], (alone, alone, eps), (walk(scale, (1,), (96,)),))
-    sides = Place("pair", 0), Place("pair", 4)
-    executions = (
-        Execution("moments_0", 0, (*_at(x), *sides)),
-        Execution("scale_0", 1, (*sides, *_at(scale))),
-    )
-    return Bundle("normalised", (x, pair, scale), (moments, scaling), executions)
-
-
-def gathered() -> Bundle:
-    """Rows of a table by an index: the last dim is the one the index counts along."""
-    table, out = buffer("table", (40, 200), Role.INPUT), buffer("out", (96, 200), Role.OUTPUT)
-    index = buffer("index", (96,), Role.INPUT, "int64", sparse=True)
-    sizes = (96, 200, 40)
-    dims = (Dim("i", 96, 24), Dim("j", 200), Dim("row", 40, reduced=True))
-    inputs = walk(table, (0, 1, 200), sizes), walk(index, (1, 0, 0), sizes)
-    op = Description("gather", dims, inputs, (walk(out, (200, 1, 0), sizes),))
-    return Bundle("gathered", (table, index, out), (op,), (Execution("gather_0", 0, _at(table, index, out)),))
-
-
-def counted() -> Bundle:
-    """start + place * step: an iota and two launch scalars, no tensor read."""
-    out = buffer("out", (300,), Role.OUTPUT, "float32")
-    slots = (ScalarSlot("float32"), ScalarSlot("float32"))
-    op = Description("arange", (Dim("i", 300),), (Iota(0, (1,)), *slots), (walk(out, (1,), (300,)),))
-    scalars = (Scalar("start", "float32"), Scalar("step", "float32"))
-    return Bundle("counted", (out,), (op,), (Execution("arange_0", 0, _at(out), ("start", "step")),), scalars)
-
-
-def split_reduction() -> Bundle:
-    """A matmul whose k is divided over cores, in float32, and the mean of what it gives, divided too."""
-    a, b = buffer("a", (32, 256), Role.INPUT, "float32"), buffer("b", (256, 64), Role.INPUT, "float32")
-    product, out = buffer("product", (32, 64), Role.TEMP, "float32", 0), buffer("out", (64,), Role.OUTPUT, "float32")
-    sizes = (32, 64, 256)
-    dims = (Dim("m", 32, 2), Dim("n", 64, 2), Dim("k", 256, 4, reduced=True))
-    tensors = walk(a, (256, 0, 1), sizes), walk(b, (0, 1, 64), sizes), walk(product, (64, 1, 0), sizes)
-    contraction = Description("batchmatmul", dims, tensors[:2], tensors[2:])
-    folded = (Dim("m", 32, 4, reduced=True), Dim("n", 64, 2))
-    mean = Description("mean", folded, (walk(product, (64, 1), (32, 64)),), (walk(out, (0, 1), (32, 64)),))
-    executions = Execution("mm_0", 0, _at(a, b, product)), Execution("mean_0", 1, _at(product, out))
-    return Bundle("split_reduction", (a, b, out, product), (contraction, mean), executions, pool_bytes=8192)
-
-
-def chosen() -> Bundle:
-    """Truth values and integers: a comparison, a selection by it, the place of the largest, alone and with its value."""
-    x, y = buffer("x", (8, 100), Role.INPUT, "int64"), buffer("y", (8, 100), Role.INPUT, "int64")
-    less = buffer("less", (8, 100), Role.TEMP, "bool", 0)
-    small, best = (
-        buffer("small", (8, 100), Role.OUTPUT, "int64"),
-        buffer("best", (8,), Role.OUTPUT, "int64", sparse=True),
-    )
-    most, where = (buffer(name, (8,), Role.OUTPUT, "int64", sparse=True) for name in ("most", "where"))
-    sizes = (8, 100)
-    dims = (Dim("i", 8, 4), Dim("j", 100))
-    of = {b.name: walk(b, (100, 1), sizes) for b in (x, y, less, small)}
-    folded, each = (dims[0], Dim("j", 100, reduced=True)), walk(best, (1, 0), sizes)
+def pointwise() -> Emitted:
+    """(x + s) twice, s a row, then leaky_relu with a slope of the launch's."""
+    x, s, out = buffer("x", (96, 320)), buffer("s", (320,)), buffer("out", (96, 320), OUTPUT)
+    first, second = (buffer(name, (96, 320), TEMP) for name in ("t0", "t1"))
+    slope, space = ir.Scalar("slope", "float16"), dims(96, 320)
     ops = (
-        Description("lt", dims, (of["x"], of["y"]), (of["less"],)),
-        Description("where", dims, (of["less"], of["x"], of["y"]), (of["small"],)),
-        Description("argmax", folded, (of["small"],), (each,)),
-        Description("max_index", folded, (of["small"],), (each, each)),
+        ir.Op("add_0", "add", space, (at(x), at(s, 0, 1)), (at(first),)),
+        ir.Op("add_1", "add", space, (at(first), at(s, 0, 1)), (at(second),), origin="model.py:7"),
+        ir.Op("leaky", "leaky_relu", space, (at(second), slope), (at(out),)),
     )
-    executions = (
-        Execution("lt_0", 0, _at(x, y, less)),
-        Execution("where_0", 1, _at(less, x, y, small)),
-        Execution("argmax_0", 2, _at(small, best)),
-        Execution("max_0", 3, _at(small, most, where)),
-    )
-    return Bundle("chosen", (x, y, small, best, most, where, less), ops, executions, pool_bytes=4096)
+    return compiled(ir.Program("pointwise", (x, s, out, first, second), ops, (slope,)))
 
 
-def picked() -> Bundle:
-    """Elements along a table's sticks: every lane has an index of its own."""
-    table, out = buffer("table", (300,), Role.INPUT), buffer("out", (500,), Role.OUTPUT)
-    index = buffer("index", (500,), Role.INPUT, "int32")
-    sizes = (500, 300)
-    inputs = walk(table, (0, 1), sizes), walk(index, (1, 0), sizes)
-    op = Description("gather", (Dim("i", 500, 2), Dim("at", 300, reduced=True)), inputs, (walk(out, (1, 0), sizes),))
-    return Bundle("picked", (table, index, out), (op,), (Execution("gather_0", 0, _at(table, index, out)),))
-
-
-def scattered() -> Bundle:
-    """Rows set and then added to through an index, in a tensor that is updated."""
-    target, values = buffer("target", (40, 200), Role.UPDATE), buffer("values", (16, 200), Role.INPUT)
-    index = buffer("index", (16,), Role.INPUT, "int64", sparse=True)
-    sizes = (16, 200, 40)
-    dims = (Dim("i", 16), Dim("j", 200, 2), Dim("row", 40, reduced=True))
-    inputs = walk(values, (200, 1, 0), sizes), walk(index, (1, 0, 0), sizes)
-    rows = (walk(target, (0, 1, 200), sizes),)
-    executions = tuple(
-        Execution(f"{row}_0", n, _at(values, index, target)) for n, row in enumerate(("scatter", "scatter_add"))
-    )
-    ops = tuple(Description(row, dims, inputs, rows) for row in ("scatter", "scatter_add"))
-    return Bundle("scattered", (target, values, index), ops, executions)
-
-
-def _flat(of: Buffer, strides: tuple[int, ...]) -> Tensor:
-    """A tensor of an op by elements."""
-    view = HostView(of.dtype, of.size, of.stride, 0, strides)
-    return Tensor(of.dtype, of.layout, Lanes.VIEW, None, (0,) * len(strides), view)
-
-
-def added_elements() -> Bundle:
-    """Elements of a flat tensor, added to one by one."""
-    target, values = buffer("target", (700,), Role.UPDATE, "float32"), buffer("values", (300,), Role.INPUT, "float32")
-    index = buffer("index", (300,), Role.INPUT, "int64")
-    inputs = _flat(values, (1, 0)), _flat(index, (1, 0))
-    dims = (Dim("i", 300), Dim("at", 700, reduced=True))
-    op = Description("scatter_add_elements", dims, inputs, (_flat(target, (0, 1)),))
-    return Bundle(
-        "added_elements", (target, values, index), (op,), (Execution("add_0", 0, _at(values, index, target)),)
-    )
-
-
-def running() -> Bundle:
-    """Running sums of rows, then the rows in order: the first ten of each and where they were."""
-    x, sums = buffer("x", (4 * 150,), Role.INPUT), buffer("sums", (4 * 150,), Role.OUTPUT)
-    first, places = buffer("first", (4 * 10,), Role.OUTPUT), buffer("places", (4 * 10,), Role.OUTPUT, "int64")
-    scan = Description("cumsum", (Dim("i", 4), Dim("j", 150)), (_flat(x, (150, 1)),), (_flat(sums, (150, 1)),))
-    dims = (Dim("i", 4), Dim("j", 150), Dim("kept", 10))
-    kept = _flat(first, (10, 0, 1)), _flat(places, (10, 0, 1))
-    sort = Description("largest_first", dims, (_flat(sums, (150, 1, 0)),), kept)
-    executions = Execution("cumsum_0", 0, _at(x, sums)), Execution("sort_0", 1, _at(sums, first, places))
-    return Bundle("running", (x, sums, first, places), (scan, sort), executions)
-
-
-def chained() -> Bundle:
-    """What fusion takes together: a map, a maximum of its rows, taken off, its copy in another dtype, read as other bits."""
-    x, out = buffer("x", (24, 130), Role.INPUT), buffer("out", (24, 130), Role.OUTPUT)
-    copy, codes = buffer("copy", (24, 130), Role.OUTPUT, "float32"), buffer("codes", (24, 130), Role.OUTPUT, "int32")
-    scaled = buffer("scaled", (24, 130), Role.TEMP, place=0)
-    top = buffer("top", (24,), Role.TEMP, place=24 * 3 * 128, sparse=True)
-    sizes = (24, 130)
-    of = {b.name: walk(b, (130, 1), sizes) for b in (x, out, scaled)}
-    moved = {b.name: walk(b, (130, 1), sizes, view=True) for b in (out, copy, codes)}
-    dims = (Dim("i", 24, 8), Dim("j", 130))
-    bits = replace(moved["copy"], dtype="int32", bits_as=DataFormats.IEEE_INT32)
-    ops = (
-        Description("mul", dims, (of["x"], of["x"]), (of["scaled"],)),
-        Description("amax", (dims[0], Dim("j", 130, reduced=True)), (of["scaled"],), (walk(top, (1, 0), sizes),)),
-        Description("sub", dims, (of["scaled"], walk(top, (1, 0), sizes)), (of["out"],)),
-        Description("relayout", (Dim("i", 24), Dim("j", 130)), (moved["out"],), (moved["copy"],)),
-        Description("relayout", (Dim("i", 24), Dim("j", 130)), (bits,), (moved["codes"],)),
-    )
-    executions = (
-        Execution("mul_0", 0, _at(x, x, scaled)),
-        Execution("amax_0", 1, _at(scaled, top)),
-        Execution("sub_0", 2, _at(scaled, top, out)),
-        Execution("move_0", 3, _at(out, copy)),
-        Execution("move_1", 4, _at(copy, codes)),
-    )
-    return Bundle("chained", (x, out, copy, codes, scaled, top), ops, executions, pool_bytes=24 * 4 * 128)
-
-
-def ramp() -> Bundle:
+def ramp() -> Emitted:
     """x + a row that the bundle brings."""
-    x, out = buffer("x", (96, 320), Role.INPUT), buffer("out", (96, 320), Role.OUTPUT)
-    row = replace(buffer("row", (320,), Role.CONSTANT), values=np.arange(320, dtype=np.float16).tobytes())
-    sizes, dims = (96, 320), (Dim("i", 96, 24), Dim("j", 320))
-    whole = walk(x, (320, 1), sizes)
-    add = Description("add", dims, (whole, walk(row, (0, 1), sizes)), (whole,))
-    return Bundle("ramp", (x, out, row), (add,), (Execution("add_0", 0, _at(x, row, out)),))
+    x, out = buffer("x", (96, 320)), buffer("out", (96, 320), OUTPUT)
+    values = np.arange(320, dtype=np.float16).tobytes()
+    row = ir.Buffer(
+        "row", "float16", (320,), (1,), ir.Role.CONSTANT, SpyreTensorLayout([320], "float16"), values=values
+    )
+    add = ir.Op("add_0", "add", dims(96, 320), (at(x), at(row, 0, 1)), (at(out),))
+    return compiled(ir.Program("ramp", (x, out, row), (add,)))
+
+
+def row_sums() -> Emitted:
+    """A sum along the stick, over an unaligned dim, into one value per stick."""
+    x, out = buffer("x", (128, 200)), buffer("out", (128,), OUTPUT, sparse=True)
+    op = ir.Op("sum_0", "sum", dims(128, 200, reduced=(1,)), (at(x),), (at(out, 1, 0),))
+    return compiled(ir.Program("row_sums", (x, out), (op,)))
+
+
+def _product(name: str, m: int, n: int, k: int, *, along_k: bool = False, dtype: str = "float16") -> Emitted:
+    b_size = (n, k) if along_k else (k, n)
+    a, b, out = buffer("a", (m, k), dtype=dtype), buffer("b", b_size, dtype=dtype), buffer("out", (m, n), OUTPUT, dtype)
+    right = at(b, 0, k, 1) if along_k else at(b, 0, 1, n)
+    op = ir.Op("mm_0", "batchmatmul", dims(m, n, k, reduced=(2,)), (at(a, k, 0, 1), right), (at(out, n, 1, 0),))
+    return compiled(ir.Program(name, (a, b, out), (op,)))
+
+
+def matmul() -> Emitted:
+    return _product("matmul", 64, 128, 192)
+
+
+def scores() -> Emitted:
+    """a @ b.t(): the second operand's sticks run along k too, so it is turned first."""
+    return _product("scores", 64, 100, 192, along_k=True)
+
+
+def unaligned_product() -> Emitted:
+    """Rows of zeros behind the second operand, and a mask where k ends."""
+    return _product("unaligned_product", 5, 9, 70)
+
+
+def wide_product() -> Emitted:
+    """In float32, which the matrix unit does not take: an extension."""
+    return _product("wide_product", 32, 64, 256, dtype="float32")
+
+
+def transposed(dtype: str = "float16") -> Emitted:
+    """A relayout: the transpose of a matrix, written densely."""
+    x, out = buffer("x", (64, 128), dtype=dtype), buffer("out", (128, 64), OUTPUT, dtype)
+    op = ir.Op("move_0", "relayout", dims(128, 64), (at(x, 1, 128),), (at(out),))
+    return compiled(ir.Program("transposed", (x, out), (op,)))
+
+
+def turned() -> Emitted:
+    """The same from integers to halves: the hardware moves or converts, the DMA does both."""
+    x, out = buffer("x", (64, 128), dtype="int64"), buffer("out", (128, 64), OUTPUT)
+    op = ir.Op("move_0", "relayout", dims(128, 64), (at(x, 1, 128),), (at(out),))
+    return compiled(ir.Program("turned", (x, out), (op,)))
+
+
+def normalised() -> Emitted:
+    """Mean and mean of squares along the stick, side by side in one, and what scales by them: its eps is a constant."""
+    x, scale = buffer("x", (96, 200)), buffer("scale", (96,), OUTPUT, "float32", sparse=True)
+    layout = SpyreTensorLayout([96, 2], [2, 1], "float32", [0, 1], ElementArrangement.EXX2)
+    pair = ir.Buffer("pair", "float32", (96, 2), (2, 1), OUTPUT, layout)
+    sides = at(pair, 2, 0), at(pair, 2, 0, offset=1)
+    alone = at(pair, 2), at(pair, 2, offset=1)
+    ops = (
+        ir.Op("moments_0", "exx2", dims(96, 200, reduced=(1,)), (at(x),), sides),
+        ir.Op("scale_0", "layernormscale", dims(96), (*alone, ir.Constant.of(1e-5, "float32")), (at(scale),)),
+    )
+    return compiled(ir.Program("normalised", (x, pair, scale), ops))
+
+
+def gathered() -> Emitted:
+    """Rows of a table by an index: the last dim is the one the index counts along."""
+    table, index, out = (
+        buffer("table", (40, 200)),
+        buffer("index", (96,), dtype="int64"),
+        buffer("out", (96, 200), OUTPUT),
+    )
+    inputs = at(table, 0, 1, 200), at(index, 1, 0, 0)
+    op = ir.Op("gather_0", "gather", dims(96, 200, 40, reduced=(2,)), inputs, (at(out, 200, 1, 0),))
+    return compiled(ir.Program("gathered", (table, index, out), (op,)))
+
+
+def counted() -> Emitted:
+    """start + place * step: an iota and two numbers of the launch, no tensor read."""
+    out, numbers = (
+        buffer("out", (300,), OUTPUT, "float32"),
+        (ir.Scalar("start", "float32"), ir.Scalar("step", "float32")),
+    )
+    op = ir.Op("arange_0", "arange", dims(300), (ir.Iota(0, (1,)), *numbers), (at(out),))
+    return compiled(ir.Program("counted", (out,), (op,), numbers))
+
+
+def drawn() -> Emitted:
+    """Random numbers, from a seed and an offset that the launch brings."""
+    words = [ir.Scalar(name, "int32") for name in ("seed_low", "seed_high", "offset_low", "offset_high")]
+    numbers = (*words, ir.Scalar("from", "float32"), ir.Scalar("to", "float32"))
+    out = buffer("out", (3, 50), OUTPUT, "float32")
+    op = ir.Op("draw", "uniform", dims(3, 50), (ir.Iota(0, (50, 1)), *numbers), (at(out),))
+    return compiled(ir.Program("drawn", (out,), (op,), numbers))
+
+
+def chosen() -> Emitted:
+    """Truth values and integers: a comparison, a selection by it, the place of the largest, alone and with its value."""
+    x, y = buffer("x", (8, 100), dtype="int64"), buffer("y", (8, 100), dtype="int64")
+    less, small = buffer("less", (8, 100), TEMP, "bool"), buffer("small", (8, 100), OUTPUT, "int64")
+    best, most, where = (buffer(name, (8,), OUTPUT, "int64", sparse=True) for name in ("best", "most", "where"))
+    space, folded = dims(8, 100), dims(8, 100, reduced=(1,))
+    ops = (
+        ir.Op("lt_0", "lt", space, (at(x), at(y)), (at(less),)),
+        ir.Op("where_0", "where", space, (at(less), at(x), at(y)), (at(small),)),
+        ir.Op("argmax_0", "argmax", folded, (at(small),), (at(best, 1, 0),)),
+        ir.Op("max_0", "max_index", folded, (at(small),), (at(most, 1, 0), at(where, 1, 0))),
+    )
+    return compiled(ir.Program("chosen", (x, y, small, best, most, where, less), ops))
+
+
+def picked() -> Emitted:
+    """Elements along a table's sticks: every lane has an index of its own."""
+    table, index, out = buffer("table", (300,)), buffer("index", (500,), dtype="int32"), buffer("out", (500,), OUTPUT)
+    inputs = at(table, 0, 1), at(index, 1, 0)
+    op = ir.Op("gather_0", "gather", dims(500, 300, reduced=(1,)), inputs, (at(out, 1, 0),))
+    return compiled(ir.Program("picked", (table, index, out), (op,)))
+
+
+def scattered() -> Emitted:
+    """Rows set and then added to through an index, in a tensor that is updated."""
+    target, values = buffer("target", (40, 200), UPDATE), buffer("values", (16, 200))
+    index = buffer("index", (16,), dtype="int64")
+    inputs, rows = (at(values, 200, 1, 0), at(index, 1, 0, 0)), (at(target, 0, 1, 200),)
+    space = dims(16, 200, 40, reduced=(2,))
+    ops = tuple(ir.Op(f"{row}_0", row, space, inputs, rows) for row in ("scatter", "scatter_add"))
+    return compiled(ir.Program("scattered", (target, values, index), ops))
+
+
+def added_elements() -> Emitted:
+    """Elements of a flat tensor, added to one by one."""
+    target, values = buffer("target", (700,), UPDATE, "float32"), buffer("values", (300,), dtype="float32")
+    index = buffer("index", (300,), dtype="int64")
+    inputs = at(values, 1, 0), at(index, 1, 0)
+    op = ir.Op("add_0", "scatter_add_elements", dims(300, 700, reduced=(1,)), inputs, (at(target, 0, 1),))
+    return compiled(ir.Program("added_elements", (target, values, index), (op,)))
+
+
+def running() -> Emitted:
+    """Running sums of rows, then the rows in order: the first ten of each and where they were."""
+    x, sums = buffer("x", (4 * 150,)), buffer("sums", (4 * 150,), OUTPUT)
+    first, places = buffer("first", (4 * 10,), OUTPUT), buffer("places", (4 * 10,), OUTPUT, "int64")
+    ops = (
+        ir.Op("cumsum_0", "cumsum", dims(4, 150), (at(x, 150, 1),), (at(sums, 150, 1),)),
+        ir.Op("sort_0", "largest_first", dims(4, 150, 10), (at(sums, 150, 1, 0),), (at(first, 10, 0, 1), at(places, 10, 0, 1))),
+    )  # fmt: skip
+    return compiled(ir.Program("running", (x, sums, first, places), ops))
+
+
+def chained() -> Emitted:
+    """What fusion takes together: a map, a maximum of its rows, taken off, its copy in another dtype, read as other bits."""
+    x, out = buffer("x", (24, 130)), buffer("out", (24, 130), OUTPUT)
+    copy, codes = buffer("copy", (24, 130), OUTPUT, "float32"), buffer("codes", (24, 130), OUTPUT, "int32")
+    scaled, top = buffer("scaled", (24, 130), TEMP), buffer("top", (24,), TEMP)
+    space = dims(24, 130)
+    bits = ir.Access("copy", 0, (130, 1), "int32")
+    ops = (
+        ir.Op("mul_0", "mul", space, (at(x), at(x)), (at(scaled),)),
+        ir.Op("amax_0", "amax", dims(24, 130, reduced=(1,)), (at(scaled),), (at(top, 1, 0),)),
+        ir.Op("sub_0", "sub", space, (at(scaled), at(top, 1, 0)), (at(out),)),
+        ir.Op("move_0", "relayout", space, (at(out),), (at(copy),)),
+        ir.Op("move_1", "relayout", space, (bits,), (at(codes),)),
+    )
+    return compiled(ir.Program("chained", (x, out, copy, codes, scaled, top), ops))
+
+
+def functions() -> Emitted:
+    """A slice that begins within a stick, a number, a fold with a mask, a function that the hardware has not."""
+    x, y, z = buffer("x", (8, 200)), buffer("y", (4, 100), OUTPUT), buffer("z", (4,), OUTPUT)
+    t, number, space = buffer("t", (4, 100), TEMP), ir.Scalar("s", "float16"), dims(4, 100)
+    ops = (
+        ir.Op("mul", "mul", space, (at(x, 200, 1, offset=203), number), (at(t),)),
+        ir.Op("sin", "sin", space, (at(t),), (at(y),)),
+        ir.Op("max", "amax", dims(4, 100, reduced=(1,)), (at(t),), (at(z, 1, 0),)),
+    )
+    return compiled(ir.Program("functions", (x, y, z, t), ops, (number,)))
+
+
+SAMPLES = (
+    pointwise, ramp, row_sums, matmul, scores, unaligned_product, wide_product, transposed, turned, normalised, gathered,
+    counted, drawn, chosen, picked, scattered, added_elements, running, chained, functions,
+)  # fmt: skip
 
 
 @cache
-def samples() -> tuple[Bundle, ...]:
-    """One or more for every kind of step."""
-    single = pointwise(), ramp(), row_sums(), matmul(), scores(), transposed(), normalised(), gathered(), counted()
-    return *single, split_reduction(), chosen(), picked(), scattered(), added_elements(), running(), chained()
+def samples() -> tuple[Emitted, ...]:
+    """One or more for every kind of step and of record."""
+    return tuple(make() for make in SAMPLES)

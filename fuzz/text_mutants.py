@@ -1,25 +1,14 @@
-"""Damaged files of valid bundles, for the verifier to read.
-
-Every mutant must be answered with a list of problems, quickly. Half of them get a manifest with fitting hashes, so that
-the damage reaches the checks behind them.
-"""
+"""Damaged files of sound bundles, for the verifier to read: every mutant must be answered with a list of problems, or run."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 
-from fuzz.samples import samples
-from openspyre.artifact.directory import texts
-from openspyre.artifact.fields import Problem
+from openspyre.artifact.directory import EXECUTION_LIST
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.manifest import FILE as MANIFEST
-from openspyre.artifact.verify import verify
 
 Files = dict[str, str]
 _JUNK: tuple[Json, ...] = (
@@ -27,40 +16,21 @@ _JUNK: tuple[Json, ...] = (
     1e308, "", "x", "add", "sum", "batchmatmul", "relayout", "float32", "int64", "vector", "splat", "view", "../x",
     "\0", "%arg_0", [], [0], [1, 2, 3], [[]], {}, {"a": 1}, "\ud7ff", "9" * 200,
 )  # fmt: skip
-SECONDS_PER_MUTANT = 5.0
 
 
-def mutants(seed: int, count: int) -> Iterator[tuple[str, Files]]:
+def mutant(rng: random.Random, original: Files) -> tuple[str, Files]:
     """What was done, and the files it leaves."""
-    rng = random.Random(seed)
-    for number in range(count):
-        name, original = rng.choice(_originals())
-        files, done = dict(original), []
-        for _ in range(rng.choice((1, 1, 1, 2, 4))):
-            mutation = rng.choice(MUTATIONS)
-            file = rng.choice(sorted(files))
-            files[file] = mutation(rng, files[file])
-            done.append(f"{mutation.__name__.strip('_')} {file}")
-        if rng.random() < 0.5:
-            _renew_hashes(files)
-            done.append("hashes renewed")
-        if rng.random() < 0.05:
-            done.append(f"removed {files.pop(rng.choice(sorted(files))) and ''}")
-        yield f"{number}: {name}: {', '.join(done)}", files
-
-
-@cache
-def _originals() -> tuple[tuple[str, Files], ...]:
-    return tuple((bundle.name, texts(bundle)) for bundle in samples())
-
-
-def _renew_hashes(files: Files) -> None:
-    try:
-        manifest = json.loads(files[MANIFEST])
-        manifest["files"] = {n: hashlib.sha256(t.encode()).hexdigest() for n, t in files.items() if n != MANIFEST}
-        files[MANIFEST] = json.dumps(manifest)
-    except (ValueError, TypeError, RecursionError, KeyError):
-        pass
+    files, done = dict(original), []
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        mutation = rng.choice(MUTATIONS)
+        file = rng.choice(sorted(files) if rng.random() < 0.7 else [EXECUTION_LIST])
+        files[file] = mutation(rng, files[file])
+        done.append(f"{mutation.__name__.strip('_')} {file}")
+    if rng.random() < 0.05:
+        removed = rng.choice(sorted(files))
+        del files[removed]
+        done.append(f"removed {removed}")
+    return ", ".join(done), files
 
 
 def _change_value(rng: random.Random, text: str) -> str:
@@ -161,15 +131,3 @@ MUTATIONS = (
     _change_value, _change_value, _change_slightly, _change_slightly, _remove_field, _truncate, _remove_line,
     _repeat_line, _swap_lines, _change_characters, _nest_deeply,
 )  # fmt: skip
-
-
-def unpack(files: Files, directory: Path) -> Path:
-    directory.mkdir()
-    for name, text in files.items():
-        (directory / name).write_text(text, encoding="utf-8", errors="surrogatepass")
-    return directory
-
-
-def answer(files: Files, directory: Path) -> list[Problem]:
-    """What the verifier says of these files."""
-    return verify(unpack(files, directory))

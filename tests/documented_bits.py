@@ -21,7 +21,7 @@ from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.formats import require_supported
 from openspyre.spec.packing import elements_of
-from openspyre.tools.run_documented import execute, prepare
+from openspyre.tools.launches import execute, prepare
 
 # What computes nothing that could be rounded otherwise.
 EXACT = {"identity", "ReStickifyOpHBM", "shuffle", "dl16tofp32", "fp32todl16", "where3", "floor", "clip", "batchmatmul"}

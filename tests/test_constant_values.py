@@ -5,16 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fused_bits import place
 
-from openspyre.backend.lowering import compile_bundle
+from openspyre.backend import compile_emitted
 from openspyre.card import cards, programs
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.constant_values import DTYPES, KnownValues, computed
-from openspyre.compiler.emit import emit
+from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.primitives import fma
 from openspyre.spec.encodings import float_bits, float_of, sen169_decode, sen169_encode, to_device, to_host
 from openspyre.spec.ops import TABLE, Kind
-from openspyre.tools.run_execution import place
 
 N = 512
 REALS = [
@@ -106,14 +106,18 @@ def on_card(op: ir.Op, hosts: dict[str, np.ndarray]) -> np.ndarray:
     buffers = tuple(ir.Buffer(name, dtype, (N,), (1,), role) for name, (role, dtype) in roles.items())
     asked = {s.name: replace(s, word=None) for s in op.inputs if isinstance(s, ir.Scalar)}
     later = replace(op, inputs=tuple(asked[i.name] if isinstance(i, ir.Scalar) else i for i in op.inputs))
-    bundle = emit(pipeline.run(ir.Program("one", buffers, (later,), tuple(asked.values())), verify=True))
-    placed = {buffer.name: place(buffer, hosts.get(buffer.name)) for buffer in bundle.arguments}
+    bundle = emit_documented(pipeline.run(ir.Program("one", buffers, (later,), tuple(asked.values())), verify=True))
+    placed = {
+        buffer.name: place(buffer, hosts.get(buffer.name))
+        for buffer in bundle.arguments
+        if buffer.role in ("input", "output")
+    }
     words = {s.name: (s.dtype, s.word) for s in op.inputs if isinstance(s, ir.Scalar)}
     numbers = {
         name: float_of(word) if dtype == "float32" else int(np.uint32(word).view(np.int32))
         for name, (dtype, word) in words.items()
     }
-    loaded = programs.load(compile_bundle(bundle))
+    loaded = programs.load(compile_emitted(bundle))
     try:
         loaded.run({name: array.buffer for name, array in placed.items()}, numbers, cards.get().index)
     finally:

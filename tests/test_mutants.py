@@ -1,4 +1,4 @@
-"""Mutants of models: what the verifier accepts runs, and whatever the card loads is safe to run. `make fuzz` tries many more.
+"""Mutants of bundles and programs: what the verifier accepts runs, and whatever the card loads is safe to run. `make fuzz` tries many more.
 
 The verifier and the card's own check were written apart and only ever saw sound bundles, or damaged text: a bundle whose
 facts contradict each other, a dtype of another width than its layout, went through both.
@@ -8,47 +8,50 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from fuzz import mutants
-from fuzz.execution import judge_bundle
+from fuzz.execution import judge_directory
 from fuzz.model_mutants import mutant, sites, with_value
 from fuzz.samples import samples
-from openspyre.artifact.model import Bundle
-from openspyre.backend import FuseSteps, compile_bundle
+from openspyre.backend import FuseSteps, compile_emitted
 from openspyre.program.model import StepKind
 
 SEED = 9
 COUNT = 300
 
 
-@pytest.mark.parametrize("bundle", samples(), ids=lambda bundle: bundle.name)
-def test_every_sample_runs(bundle: Bundle) -> None:
-    assert judge_bundle(bundle) == "executed"
+@pytest.mark.parametrize("original", mutants.originals(), ids=lambda original: original.name)
+def test_every_sample_runs(original: mutants.Original, tmp_path: Path) -> None:
+    assert judge_directory(mutants.unpack(original, original.files, tmp_path / "bundle")) == "executed"
 
 
 def test_samples_have_every_kind_of_step() -> None:
-    programs = [compile_bundle(bundle) for bundle in samples()]
+    programs = [compile_emitted(bundle) for bundle in samples()]
     found = {step.kind for program in (*programs, *map(FuseSteps().run, programs)) for step in program.steps}
     assert found == set(StepKind)
 
 
-@pytest.mark.parametrize("kind", ["bundles", "programs"])
+@pytest.mark.parametrize("kind", mutants.JUDGES)
 def test_mutants_are_refused_with_words_or_run(kind: str) -> None:
     outcomes = [mutants.JUDGES[kind](SEED, number) for number in range(COUNT)]
     assert [outcome for outcome in outcomes if outcome.startswith("fault")] == []
     assert Counter(outcomes)["executed"] > COUNT // 20, "some mutants must be sound, or nothing is tried"
 
 
-def test_every_field_of_a_bundle_is_changed_by_some_mutant() -> None:
-    bundle = next(sample for sample in samples() if sample.name == "chained")
-    fields = {site.field for site in sites(bundle)} - {""}
-    rng, changed = random.Random(0), set()
-    for _ in range(600):
-        _, other = mutant(rng, bundle)
-        changed |= {s.field for s in sites(bundle) if s.path and _at(other, s.path) != s.value}
-    assert fields - changed <= {"attributes", "scalars", "origin", "values"}, "the sample has none of these"
+def test_every_field_of_an_op_is_changed_by_some_mutant() -> None:
+    """A hardware op with a mask, a constant and gaps, and an extension op with its whole record."""
+    by_name = {sample.name: sample.bundle for sample in samples()}
+    for op in (by_name["row_sums"].ops["sdsc_0.json"], by_name["turned"].ops["sdsc_0.json"]):
+        fields = {site.field for site in sites(op)} - {""}
+        rng, changed = random.Random(0), set()
+        for _ in range(900):
+            _, other = mutant(rng, op)
+            changed |= {s.field for s in sites(op) if s.path and _at(other, s.path) != s.value}
+        none = {site.field for site in sites(op) if site.value in (None, ())}
+        assert fields - changed <= none, "the sample has none of these"
 
 
 def _at(model, path):
@@ -61,10 +64,15 @@ def _at(model, path):
 
 
 def test_a_value_is_put_where_the_path_leads() -> None:
-    bundle = samples()[0]
-    changed = with_value(bundle, ("descriptions", 0, "dims", 1, "size"), 7)
-    assert changed.descriptions[0].dims[1].size == 7
-    assert changed.descriptions[1] == bundle.descriptions[1]
+    op = samples()[0].bundle.ops["sdsc_0.json"]
+    changed = with_value(op, ("axes", 1, "size"), 7)
+    assert changed.axes[1].size == 7
+    assert (changed.axes[0], changed.tensors) == (op.axes[0], op.tensors)
+
+
+def test_the_same_number_makes_the_same_mutant() -> None:
+    first, again, other = (mutants.bundle(random.Random(seed)) for seed in (4, 4, 5))
+    assert first == again != other
 
 
 def test_a_mutant_that_kills_its_process_is_told_and_the_rest_goes_on() -> None:

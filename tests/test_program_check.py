@@ -9,9 +9,10 @@ import pytest
 from fuzz import samples
 from openspyre import backend
 from openspyre.card import programs
-from openspyre.compiler import emit, pipeline
+from openspyre.compiler import pipeline
+from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.text import parse_program
-from openspyre.program.model import Program, Step, StepKind
+from openspyre.program.model import OperandKind, Program, Step, StepKind
 from openspyre.program.verify import problems
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.ops.expression import Code, Instruction
@@ -83,8 +84,8 @@ def card_takes(program: Program) -> bool:
 
 def steps() -> list[tuple[Program, Step]]:
     draws = [DRAW.format(row=row, dtype=dtype, first=a, second=b) for row, dtype, a, b in DRAWS]
-    drawn = [emit.emit(pipeline.run(parse_program(text), verify=True)) for text in draws]
-    made = [backend.FuseSteps().run(backend.compile_bundle(bundle)) for bundle in (*samples.samples(), *drawn)]
+    drawn = [emit_documented(pipeline.run(parse_program(text), verify=True)) for text in draws]
+    made = [backend.FuseSteps().run(backend.compile_emitted(bundle)) for bundle in (*samples.samples(), *drawn)]
     opcodes = {i.opcode for program in made for step in program.steps if step.code for i in step.code.instructions}
     assert opcodes >= {"philox", "normal", "mul_high"}
     return [(program, step) for program in made for step in program.steps if step.kind in KINDS]
@@ -107,10 +108,25 @@ def test_the_verifier_and_the_card_say_the_same(seed):
 
 @pytest.mark.parametrize("bits", [-1, 1 << 32, 1 << 62])
 def test_a_constant_that_no_word_holds_is_refused_with_words(bits: int) -> None:
-    program = backend.FuseSteps().run(backend.compile_bundle(samples.normalised()))
+    program = backend.FuseSteps().run(backend.compile_emitted(samples.normalised()))
     step = next(step for step in program.steps if step.stages)
     at = next(i for i, stage in enumerate(step.stages) if stage.code.constants)
     code = replace(step.stages[at].code, constants=(bits, *step.stages[at].code.constants[1:]))
     stages = (*step.stages[:at], replace(step.stages[at], code=code), *step.stages[at + 1 :])
     with pytest.raises(SpyreError, match="'constants' cannot be"):
         programs.load(replace(program, body=(replace(step, stages=stages),)))
+
+
+def test_a_block_without_lanes_is_refused_with_words_where_lanes_lie_apart() -> None:
+    """Whether a block of none divides the extent cannot be asked."""
+    programs_ = [backend.FuseSteps().run(backend.compile_emitted(sample)) for sample in samples.samples()]
+    (program, step), *_ = (
+        (program, step)
+        for program in programs_
+        for step in program.steps
+        if any(operand.kind is OperandKind.STRIDED for operand in step.inputs)
+    )
+    spoilt = replace(program, body=(replace(step, lane=replace(step.lane, lanes=0)),))
+    assert any("0 lanes" in line for line in problems(spoilt))
+    with pytest.raises(SpyreError, match="lanes"):
+        programs.load(spoilt)

@@ -18,13 +18,12 @@ COMPILE = """
 import json, sys
 from pathlib import Path
 from journey import STEPS, inputs
-from openspyre.artifact import write
-from openspyre.compiler import emit
-from torch_spyre.ops import eager
+from openspyre.artifact import write_launch
+from torch_spyre.ops import eager, programs
 
 card = {name: tensor.to("spyre") for name, tensor in inputs().items()}
 names = {tensor.untyped_storage().data_ptr(): name for name, tensor in card.items()}
-emit_one, compile_one = emit.emit, eager.compile_call
+emit_one, compile_one = programs.emit_documented, eager.compile_call
 bundles, calls = [], []
 
 def keep_bundle(program):
@@ -36,17 +35,19 @@ def keep_call(operator, values):
     calls.append((eager.Call(eager._bindings[operator.removeprefix("aten::")][0], values), plan))
     return plan
 
-emit.emit, eager.compile_call = keep_bundle, keep_call
+programs.emit_documented, eager.compile_call = keep_bundle, keep_call
 for step, work in STEPS.items():
     bundles.clear(), calls.clear()
     work(card)
     (bundle,), ((call, plan),) = bundles, calls
-    write(bundle, Path(sys.argv[1]) / step)
+    write_launch(bundle, Path(sys.argv[1]) / step)
+    tensors = [a for a in bundle.arguments if a.role in ("input", "output", "update")]
+    numbers = {a.name for a in bundle.arguments if a.role == "number"}
     given = [names[call.tensors[s].untyped_storage().data_ptr()] if s >= 0 else None for s in plan.symbols]
     about = {
-        "inputs": {buffer.name: name for buffer, name in zip(bundle.arguments, given) if name},
-        "outputs": [buffer.name for buffer, symbol in zip(bundle.arguments, plan.symbols) if symbol < 0],
-        "scalars": {scalar.name: call.values[place] for scalar, (place, _) in zip(bundle.scalars, plan.scalars)},
+        "inputs": {tensor.name: name for tensor, name in zip(tensors, given) if name},
+        "outputs": [tensor.name for tensor, symbol in zip(tensors, plan.symbols) if symbol < 0],
+        "scalars": {n: call.values[place] for n, (place, _) in zip(bundle.scalars, plan.scalars) if n in numbers},
     }
     (Path(sys.argv[1]) / f"{step}.json").write_text(json.dumps(about))
 """

@@ -1,9 +1,9 @@
-"""Waist 1: the SuperDSC bundle. Frozen model, text forms, verifier."""
+"""Waist 1: the SuperDSC bundle. Frozen model, text forms, what must be true of it."""
 
-from openspyre.artifact.directory import InvalidBundle, texts, write
+from openspyre.artifact.directory import InvalidBundle
+from openspyre.artifact.documented import DocumentedBundle, read_documented
+from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.fields import Problem
-from openspyre.artifact.manifest import content_hash
-from openspyre.artifact.model import Bundle
-from openspyre.artifact.verify import check, read, verify
+from openspyre.artifact.launch_files import write_launch
 
-__all__ = ["Bundle", "InvalidBundle", "Problem", "check", "content_hash", "read", "texts", "verify", "write"]
+__all__ = ["DocumentedBundle", "Emitted", "InvalidBundle", "Problem", "read_documented", "write_launch"]

@@ -1,23 +1,14 @@
-"""A bundle as a directory: written at once or not at all, read without following links or trusting anything."""
+"""Files of a bundle's directory, read without following links or trusting anything."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
-import tempfile
 from pathlib import Path
 
 from openspyre.artifact.fields import Problem
-from openspyre.artifact.geometry import geometry
-from openspyre.artifact.listing import file_name, first_symbols, listing
-from openspyre.artifact.manifest import FILE as MANIFEST
-from openspyre.artifact.manifest import manifest_json, manifest_of
-from openspyre.artifact.mlir import print_listing
-from openspyre.artifact.model import Bundle
-from openspyre.artifact.sdsc import sdsc_json
-from openspyre.spec.errors import InvalidArgument, SpyreError
+from openspyre.spec.errors import SpyreError
 
 EXECUTION_LIST = "bundle.mlir"
 MAX_FILE_BYTES = 256 << 20
@@ -37,37 +28,8 @@ class InvalidBundle(SpyreError, ValueError):
         return type(self), (self.where, self.problems)
 
 
-def texts(bundle: Bundle) -> dict[str, str]:
-    """Every file of a bundle by name."""
-    shapes = [geometry(description) for description in bundle.descriptions]
-    firsts = first_symbols(shapes)
-    files = {
-        file_name(index): json_text(sdsc_json(description, index, firsts[index]))
-        for index, description in enumerate(bundle.descriptions)
-    }
-    files[EXECUTION_LIST] = print_listing(listing(bundle, shapes))
-    files[MANIFEST] = json_text(manifest_json(manifest_of(bundle, files)))
-    return files
-
-
 def json_text(tree: object) -> str:
     return json.dumps(tree, indent=2, allow_nan=False) + "\n"
-
-
-def write(bundle: Bundle, directory: Path) -> None:
-    """Writes all files beside the place and moves them there in one step; InvalidArgument if something is there."""
-    if directory.exists() or directory.is_symlink():
-        raise InvalidArgument(f"{directory} exists already; give the bundle a directory of its own, or remove this one")
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
-        for name, text in texts(bundle).items():
-            (building / name).write_text(text, encoding="utf-8")
-        building.chmod(0o755)
-        building.rename(directory)
-    except BaseException:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
 
 
 def read_text(directory: Path, name: str) -> tuple[str, None] | tuple[None, str]:

@@ -22,6 +22,7 @@ from openspyre.artifact.superdsc_writer import superdsc_json
 
 SEGMENT_BYTES = 16 << 30
 SEGMENTS = 7  # the eighth holds the program
+_EARLIER = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,10 @@ def parse_documented(directory: Path, problems: list[Problem]) -> DocumentedBund
     if not is_directory(directory):
         problems.append(Problem(str(directory), "", "no directory", f"a bundle with {EXECUTION_LIST} and sdsc_*.json"))
         return None
+    if _is_of_earlier_form(directory):
+        expected = "documented fields alone: compile the program again, or write it with torch_spyre.export_bundle"
+        problems.append(Problem(_EARLIER, "", "a bundle of an earlier openspyre, which went by a manifest", expected))
+        return None
     function = _function(directory, problems)
     if function is None:
         return None
@@ -108,6 +113,11 @@ def parse_documented(directory: Path, problems: list[Problem]) -> DocumentedBund
     bundle = DocumentedBundle(directory.resolve().name, function, ops)
     _check_symbols(bundle, problems)
     return bundle
+
+
+def _is_of_earlier_form(directory: Path) -> bool:
+    text, _ = read_text(directory, _EARLIER)
+    return text is not None and '"openspyre bundle"' in text
 
 
 def _function(directory: Path, problems: list[Problem]) -> Function | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from openspyre.artifact.checks import check_description
 from openspyre.artifact.documented import DocumentedBundle, addresses
+from openspyre.artifact.extensions.check import check_description
+from openspyre.artifact.extensions.description import Description
 from openspyre.artifact.fields import Problem, Problems
-from openspyre.artifact.model import Description
 from openspyre.artifact.superdsc import PRESENT, Component, Indirection, SuperDsc, Tensor
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
@@ -259,6 +259,8 @@ def _contraction_problems(op: SuperDsc, read: list[Tensor], target: Tensor) -> I
             f"sums over {', '.join(summed) or 'no dim'}",
             "one dim that both inputs have and the output has not",
         )
+    elif any(tensor.scale(summed[0]) != PRESENT for tensor in read):
+        yield "labeledDs_", f"an input that lacks {summed[0]}, which is summed", "one dim that both inputs have"
     elif read[0].stick != summed[0]:
         yield "primaryDsInfo_", f"the first input's sticks along {read[0].stick}", f"along {summed[0]}, which is summed"
     if read[1].stick != target.stick:

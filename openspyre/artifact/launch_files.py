@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +17,17 @@ from openspyre.artifact.directory import json_text
 from openspyre.artifact.documented import documented_texts
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_spec import FILE, Argument, launch_spec_json
+from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.packing import elements_of
+
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_IMAGE = re.compile(r"segment_\d+")
+
+
+def file_of(name: str, number: int) -> str:
+    """The file of an argument's values: its name, where that leads nowhere else and is not that of a segment's image."""
+    plain = _PLAIN.fullmatch(name) and not _IMAGE.fullmatch(name)
+    return f"{name if plain else f'argument_{number}'}.npy"
 
 
 def write_launch(
@@ -23,16 +36,35 @@ def write_launch(
     values: Mapping[str, NDArray[Any]] | None = None,
     numbers: Mapping[str, float] | None = None,
 ) -> None:
-    """Into a directory of its own, which must not exist; `values` of tensors and `numbers` by the names of their arguments."""
-    place.mkdir(parents=True)
-    arguments = [_with_values(argument, place, values or {}, numbers or {}) for argument in emitted.arguments]
+    """All files beside the place, moved there in one step; InvalidArgument if something is there.
+
+    `values` of tensors and `numbers` go by the names of their arguments.
+    """
+    if place.exists() or place.is_symlink():
+        raise InvalidArgument(f"{place} exists already; give the bundle a directory of its own, or remove this one")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        _write(emitted, building, values or {}, numbers or {})
+        building.chmod(0o755)
+        building.rename(place)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _write(emitted: Emitted, place: Path, values: Mapping[str, NDArray[Any]], numbers: Mapping[str, float]) -> None:
+    arguments = [
+        _with_values(argument, place / file_of(argument.name, number), values, numbers)
+        for number, argument in enumerate(emitted.arguments)
+    ]
     files = documented_texts(emitted.bundle) | {FILE: json_text(launch_spec_json(tuple(arguments)))}
     for name, text in files.items():
         (place / name).write_text(text, encoding="utf-8")
 
 
 def _with_values(
-    argument: Argument, place: Path, values: Mapping[str, NDArray[Any]], numbers: Mapping[str, float]
+    argument: Argument, file: Path, values: Mapping[str, NDArray[Any]], numbers: Mapping[str, float]
 ) -> Argument:
     if argument.role == "number":
         return replace(argument, value=numbers.get(argument.name))
@@ -41,6 +73,5 @@ def _with_values(
         found = elements_of(argument.values, argument.size, argument.stride or (), argument.dtype)
     if found is None:
         return argument
-    file = f"{argument.name}.npy"
-    np.save(place / file, found)
-    return replace(argument, file=file)
+    np.save(file, found)
+    return replace(argument, file=file.name)

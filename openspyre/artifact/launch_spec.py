@@ -18,6 +18,24 @@ from openspyre.spec.layout import SpyreTensorLayout
 FILE = "launch_spec.json"
 HostBytes = bytes  # `bytes` is a field's name below
 FORMAT_VERSION = 1
+FIELDS: dict[str, str] = {
+    "segment": "its number, in the order of the bundle's parameters",
+    "name": "what `openspyre run --input` and `--set` call it, and the file of its results",
+    "role": "input, output, update (read and written), pool, number (the launch brings it), or constant (its values are known)",
+    "bytes": "of a pool alone: its length",
+    "dtype": "torch's name of its dtype",
+    "size": "host size",
+    "stride": "host strides, where they are not row by row",
+    "layout": "how it lies on the card",
+    "value": "of a number or a constant: the number itself; inf, -inf and nan as text",
+    "file": "an .npy file beside the spec with its host values; bfloat16 and fp8 as their bits",
+}
+LAYOUT_FIELDS: dict[str, str] = {
+    "device_size": "sizes, the stick last",
+    "stride_map": "host stride of each device dim, -1 where there is none",
+    "device_dtype": "format of an element",
+    "element_arrangement": "order of the elements in a stick",
+}
 ROLES = ["input", "output", "update", "pool", "number", "constant"]
 
 
@@ -43,23 +61,27 @@ class Argument:
 
 def read_launch_spec(directory: Path) -> tuple[Argument, ...] | None:
     """The arguments in order of their segments; None where there is no such file. InvalidBundle lists its problems."""
-    if not (directory / FILE).exists():
-        return None
-    text, why = read_text(directory, FILE)
     problems = Problems(FILE)
-    found: tuple[Argument, ...] = ()
-    if text is None:
-        problems.say("", str(why), "a readable file")
-    else:
-        try:
-            tree: Json = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            problems.say("", f"no JSON ({error})", "JSON")
-        else:
-            found = _arguments(Fields(tree, "", problems))
+    found = parse_launch_spec(directory, problems)
     if problems.found:
         raise InvalidBundle(str(directory), problems.found)
     return found
+
+
+def parse_launch_spec(directory: Path, problems: Problems) -> tuple[Argument, ...] | None:
+    """As `read_launch_spec`, with the problems collected."""
+    if not (directory / FILE).exists():
+        return None
+    text, why = read_text(directory, FILE)
+    if text is None:
+        problems.say("", str(why), "a readable file")
+        return None
+    try:
+        tree: Json = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        problems.say("", f"no JSON ({error})", "JSON")
+        return None
+    return _arguments(Fields(tree, "", problems))
 
 
 def _arguments(top: Fields) -> tuple[Argument, ...]:

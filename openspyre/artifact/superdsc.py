@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
-from openspyre.artifact.model import Description
+from openspyre.artifact.extensions.description import Description
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 PRESENT, BROADCAST, ONE_LANE = 1, -1, -2  # values of scale_

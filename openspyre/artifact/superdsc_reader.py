@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from math import prod
 
-from openspyre.artifact.extension import EXTENSION
-from openspyre.artifact.extension_parse import parse_extension
+from openspyre.artifact.extensions.description import Description
+from openspyre.artifact.extensions.record import EXTENSION
+from openspyre.artifact.extensions.record_reader import parse_extension
 from openspyre.artifact.fields import MAX_INT, Fields, Problems, brief
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.model import Description
 from openspyre.artifact.provenance_reader import read_provenance
 from openspyre.artifact.superdsc import (
     Axis,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from openspyre.artifact.extension import EXTENSION, extension_json
+from openspyre.artifact.extensions.record import EXTENSION, extension_json
 from openspyre.artifact.json_types import Json
 from openspyre.artifact.superdsc import (
     ONE_LANE,

@@ -2,7 +2,6 @@
 
 from openspyre.backend.bind_numbers import BindNumbers
 from openspyre.backend.fusion import Fused, FuseSteps
-from openspyre.backend.lowering import compile_bundle
 from openspyre.backend.superdsc.shared import compile_emitted
 
-__all__ = ["BindNumbers", "FuseSteps", "Fused", "compile_bundle", "compile_emitted"]
+__all__ = ["BindNumbers", "FuseSteps", "Fused", "compile_emitted"]

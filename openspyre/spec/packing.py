@@ -1,4 +1,4 @@
-"""Values of a constant tensor: the bytes the host would store, their elements, and a text that IR, manifests and caches write."""
+"""Values of a constant tensor: the bytes the host would store, their elements, and a text that IR and caches write."""
 
 from __future__ import annotations
 

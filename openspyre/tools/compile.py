@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from openspyre.artifact import read as read_bundle
 from openspyre.artifact.launch_spec import read_launch_spec
-from openspyre.backend import FuseSteps, compile_bundle
 from openspyre.backend.spyre_code import write_spyre_code
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Program
-from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
-from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, is_documented, read
+from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, read
 from openspyre.tools.launch_images import keyed
-from openspyre.tools.run_documented import check_count
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,16 +36,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def compiled(directory: Path, sizes: list[str]) -> Program:
-    """The program of a bundle with or without a manifest."""
-    if not is_documented(directory):
-        settings = Settings.read()
-        program = compile_bundle(read_bundle(directory, settings.machine))
-        return FuseSteps().run(program) if settings.fusion else program
+    """The program of a bundle, its arguments as long as a launch spec or the caller says."""
     bundle = read(directory)
     bytes_ = [ANY_BYTES] * bundle.arguments
     spec = read_launch_spec(directory)
     if spec is not None:
-        check_count(spec, bundle, directory)
         bytes_ = [argument.bytes for argument in spec]
     for key, text in keyed("--bytes", sizes).items():
         if key.segment >= bundle.arguments or not text.isdecimal():

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from openspyre.artifact.directory import InvalidBundle
 from openspyre.artifact.documented import DocumentedBundle, parse_documented
 from openspyre.artifact.documented_check import check_documented
-from openspyre.artifact.fields import Problem
-from openspyre.artifact.manifest import FILE as MANIFEST
+from openspyre.artifact.extensions.format_check import holds
+from openspyre.artifact.fields import Problem, Problems
+from openspyre.artifact.launch_spec import FILE, Argument, parse_launch_spec
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Program
+from openspyre.spec.addressing import row_major
 from openspyre.spec.environment import Settings
+from openspyre.spec.errors import InvalidArgument, SpyreError
+from openspyre.spec.formats import formats_of
 
 ANY_BYTES = 1 << 40  # bytes an argument is taken to have as long as nobody has said
 
@@ -34,11 +40,6 @@ def compiled_for(bundle: DocumentedBundle, sizes: list[int]) -> Program:
     return compile_documented(bundle, [max((end for _, end in pool.writes), default=0), *sizes[1:]])
 
 
-def is_documented(directory: Path) -> bool:
-    """Whether there is no manifest: documented fields are then all there is."""
-    return not (directory / MANIFEST).exists()
-
-
 def examine(directory: Path) -> tuple[DocumentedBundle | None, list[Problem]]:
     """The bundle, if its files state one, and everything that is wrong with it."""
     problems: list[Problem] = []
@@ -48,6 +49,8 @@ def examine(directory: Path) -> tuple[DocumentedBundle | None, list[Problem]]:
     problems += check_documented(bundle, Settings.read().machine)
     if not problems:
         problems += _lowering_problems(bundle)
+    if not problems:
+        problems += _launch_problems(bundle, directory)
     return bundle, problems
 
 
@@ -66,3 +69,68 @@ def _lowering_problems(bundle: DocumentedBundle) -> list[Problem]:
     return [
         Problem(file, "", found, "an op that the card can walk") for file, found in lowering_problems(bundle, ANY_BYTES)
     ]
+
+
+def _launch_problems(bundle: DocumentedBundle, directory: Path) -> list[Problem]:
+    """What a launch spec says wrong of itself or of the bundle beside it."""
+    problems = Problems(FILE)
+    spec = parse_launch_spec(directory, problems)
+    if spec is None or problems.found:
+        return problems.found
+    if len(spec) != bundle.arguments:
+        problems.say("arguments", f"{len(spec)} arguments", f"{bundle.arguments}, as many as the bundle takes")
+        return problems.found
+    for number, argument in enumerate(spec):
+        _check_argument(argument, f"arguments[{number}]", problems)
+        _check_values(argument, directory, f"arguments[{number}]", problems)
+    if not problems.found:
+        _check_reach(bundle, spec, problems)
+    return problems.found
+
+
+def _check_argument(argument: Argument, field: str, problems: Problems) -> None:
+    if argument.layout is None or argument.role == "number" or argument.value is not None:
+        return
+    form = argument.layout.device_dtype
+    if not holds(argument.dtype, form):
+        problems.say(f"{field}.dtype", f"{argument.dtype} in {form.name}", "a dtype that the layout's format holds")
+    try:
+        stride = row_major(argument.size) if argument.stride is None else argument.stride
+        argument.layout.addressing(argument.size, stride)
+    except SpyreError as error:
+        problems.say(f"{field}.layout", str(error), "a layout with a place for every element")
+
+
+def _check_values(argument: Argument, directory: Path, field: str, problems: Problems) -> None:
+    """Its file is there, beside the spec, and holds what the spec says of it."""
+    file = argument.file
+    if file is None:
+        return
+    if not file or "/" in file or "\0" in file or file.startswith(".") or (directory / file).is_symlink():
+        problems.add(f"{field}.file", file, "a file beside it")
+        return
+    try:
+        held = np.load(directory / file, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        problems.say(f"{field}.file", f"{file}, which cannot be read ({error})", "an .npy file")
+        return
+    found = (getattr(held, "shape", None), getattr(held, "dtype", None))
+    if found != (argument.size, np.dtype(formats_of(argument.dtype).numpy)):
+        expected = f"{list(argument.size)} of {formats_of(argument.dtype).numpy}"
+        problems.say(f"{field}.file", f"{file} with {list(found[0] or ())} of {found[1]}", expected)
+
+
+def _check_reach(bundle: DocumentedBundle, spec: tuple[Argument, ...], problems: Problems) -> None:
+    """Arguments as long as the bundle needs them; what is only read is not written."""
+    try:
+        touched = footprints(compiled_for(bundle, [argument.bytes for argument in spec]))
+    except InvalidArgument as error:
+        problems.say("arguments", str(error), "arguments of the bundle's sizes")
+        return
+    for number, argument in enumerate(spec):
+        found = touched.get(number)
+        if found is not None and found.end > argument.bytes:
+            told = f"{argument.bytes} bytes of {argument.name}"
+            problems.say(f"arguments[{number}]", told, f"at least {found.end}, as far as the bundle reaches")
+        if found is not None and found.written and argument.role in ("input", "number", "constant"):
+            problems.say(f"arguments[{number}].role", f"{argument.role}, though it is written", "output or update")

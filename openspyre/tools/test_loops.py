@@ -31,7 +31,7 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.tools.documented import read
 from openspyre.tools.launch_images import number_image, tiled, untiled
-from openspyre.tools.run_documented import execute, prepare
+from openspyre.tools.launches import execute, prepare
 
 Arrays = dict[str, NDArray[Any]]
 

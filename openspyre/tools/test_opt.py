@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz import samples
-from openspyre.backend import BindNumbers, FuseSteps, compile_bundle
+from openspyre.backend import BindNumbers, FuseSteps, compile_emitted
 from openspyre.compiler import pipeline
 from openspyre.compiler.text import parse_program
 from openspyre.program.model import Repeat
@@ -174,7 +174,7 @@ def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -
 @pytest.fixture
 def card_program(tmp_path: Path) -> Path:
     """Three maps, one behind the other."""
-    (tmp_path / "card.program").write_text(print_card_program(compile_bundle(samples.pointwise())))
+    (tmp_path / "card.program").write_text(print_card_program(compile_emitted(samples.pointwise())))
     return tmp_path / "card.program"
 
 
@@ -223,4 +223,4 @@ def test_a_pass_of_the_other_room_is_refused(
 def test_a_program_that_no_card_takes_exits_with_1(card_program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     card_program.write_text(card_program.read_text().replace('"opcode": "add"', '"opcode": "sqrt"', 1))
     assert main(["opt", str(card_program)]) == 1
-    assert "step 0 'add_0': code: instruction 0 (sqrt) takes 1 registers, found 2" in capsys.readouterr().err
+    assert "step 0 '0_add': code: instruction 0 (sqrt) takes 1 registers, found 2" in capsys.readouterr().err

@@ -5,9 +5,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from openspyre.artifact import verify
-from openspyre.spec.environment import Settings
-from openspyre.tools.documented import examine, is_documented
+from openspyre.tools.documented import examine
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,10 +21,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace) -> int:
-    if is_documented(options.directory):
-        _, problems = examine(options.directory)
-    else:
-        problems = verify(options.directory, Settings.read().machine)
+    _, problems = examine(options.directory)
     if options.json:
         print(json.dumps({"valid": not problems, "problems": [asdict(problem) for problem in problems]}, indent=2))
     else:

@@ -53,6 +53,7 @@ GRAPHS = (
     graph("index_put_accumulate", lambda x, i, y: x.index_put((i,), y, accumulate=True), single(8, 16), int64(5), single(5, 16)),
     graph("index_fill", lambda x, i: x.index_fill(1, i, 3.0), half(4, 8), int64(3)),
     graph("embedding", lambda i, w: F.embedding(i, w), int64(2, 5, high=50), half(50, 33)),
+    graph("embedding_of_rows_of_several_sticks", lambda i, w: F.embedding(i, w), int64(4, 128, high=50), half(50, 33)),
     graph("embedding_with_padding", lambda i, w: F.embedding(i, w, padding_idx=0) * 33**0.5, int64(2, 5, high=50), half(50, 33)),
     graph("embedding_of_a_range", lambda w: F.embedding(torch.arange(7, device=w.device) * 3, w), half(50, 16)),
     graph("positions", positions, half(2, 5, 33), half(9, 33)),

@@ -15,7 +15,7 @@ from openspyre.artifact.launch_spec import read_launch_spec
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.command import main
 from openspyre.tools.launch_images import untiled
-from openspyre.tools.run_documented import _of_spec
+from openspyre.tools.launches import image_of
 
 
 def half(*size, seed=0):
@@ -84,7 +84,7 @@ def test_the_second_reader_runs_it(tmp_path):
     inputs = [value.to("spyre") for value in (half(33, 70), half(70, 130, seed=1))]
     (launch,) = torch_spyre.export_bundle(torch.matmul, *inputs, directory=tmp_path / "bundle")
     spec = read_launch_spec(launch)
-    images = [np.frombuffer(_of_spec(argument, launch) or bytes(argument.bytes), np.uint8).copy() for argument in spec]
+    images = [np.frombuffer(image_of(argument, launch) or bytes(argument.bytes), np.uint8).copy() for argument in spec]
     (after,) = second_reader([launch], [images])
     (result,) = [number for number, argument in enumerate(spec) if argument.role == "output"]
     found = untiled(after[result].tobytes(), spec[result].size, spec[result].layout, spec[result].dtype)
@@ -134,10 +134,18 @@ def test_without_inputs_the_values_are_to_be_given(tmp_path, capsys):
     x = half(4, 64).to("spyre")
     (launch,) = torch_spyre.export_bundle(torch.exp, x, directory=tmp_path / "bundle", with_inputs=False)
     assert list(launch.glob("*.npy")) == []
-    assert main(["run", str(launch), "--out", str(tmp_path / "results")]) != 0
-    assert "--arg" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", str(launch), "--out", str(tmp_path / "results")])
+    assert exit_.value.code == 2
+    told = capsys.readouterr().err
+    (name,) = [argument.name for argument in read_launch_spec(launch) if argument.role == "input"]
+    assert f"--input: missing {name} (or --arg 0)" in told
     np.save(tmp_path / "x.npy", x.cpu().numpy())
-    assert main(["run", str(launch), "--arg", f"0={tmp_path / 'x.npy'}", "--out", str(tmp_path / "results")]) == 0
+    for given in (f"--arg=0={tmp_path / 'x.npy'}", f"--input={name}={tmp_path / 'x.npy'}"):
+        assert main(["run", str(launch), given, "--out", str(tmp_path / "results")]) == 0
+        written = json.loads((tmp_path / "results" / "results.json").read_text())
+        (result,) = [np.load(tmp_path / "results" / entry["file"]) for entry in written.values()]
+        np.testing.assert_array_equal(result, torch.exp(x).cpu().numpy())
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fuzz import samples
-from openspyre.artifact import write
+from openspyre.artifact import write_launch
 from openspyre.spec.errors import InvalidArgument, InvalidLayout
 
 NAMES = {
@@ -259,7 +259,7 @@ def test_dims_have_names():
 def test_a_bundle_is_prepared_as_a_job_plan(tmp_path):
     from torch_spyre import _C
 
-    write(samples.pointwise(), tmp_path / "bundle")
+    write_launch(samples.pointwise(), tmp_path / "bundle")
     plan = _C.prepare_kernel(tmp_path / "bundle")
     assert isinstance(plan, _C.JobPlan)
     assert [type(step).__name__ for step in plan.execution] == ["ComputeOnHost", "DataTransfer", "ComputeOnDevice"]

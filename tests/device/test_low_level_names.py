@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fuzz import samples
-from openspyre.artifact import write
+from openspyre.artifact import write_launch
 from openspyre.spec.errors import InvalidArgument, InvalidDevice, InvalidLayout
 from torch_spyre import _C, constants, model_utils
 from torch_spyre._inductor import propagate_named_dims
@@ -144,12 +144,12 @@ def test_the_memory_format_is_kept_beside_a_layout():
 
 
 def _arguments(bundle):
-    """Tensors of the card as a bundle's manifest wants them; those that are read, with small whole numbers."""
+    """Tensors of the card as a bundle's launch spec wants them; those that are read, with small whole numbers."""
     made = {}
-    for number, buffer in enumerate(bundle.arguments):
+    for number, buffer in enumerate(a for a in bundle.arguments if a.role in ("input", "output", "update")):
         dtype = getattr(torch, buffer.dtype)
         tensor = _C.spyre_empty_with_layout(list(buffer.size), list(buffer.stride), dtype, buffer.layout)
-        if buffer.role.value != "output":
+        if buffer.role != "output":
             values = torch.randint(-4, 4, buffer.size, generator=torch.Generator().manual_seed(number))
             tensor.copy_(values.to(dtype))
         made[buffer.name] = tensor
@@ -159,7 +159,7 @@ def _arguments(bundle):
 @pytest.mark.parametrize("launch", [_C.launch_kernel, _C.launch_jobplan], ids=["kernel", "jobplan"])
 def test_a_prepared_kernel_runs_on_tensors(tmp_path, launch):
     bundle = samples.matmul()
-    write(bundle, tmp_path / "bundle")
+    write_launch(bundle, tmp_path / "bundle")
     plan = _C.prepare_kernel(tmp_path / "bundle")
     tensors = _arguments(bundle)
     a, b, out = tensors.values()
@@ -176,7 +176,7 @@ def test_a_prepared_kernel_runs_on_tensors(tmp_path, launch):
 
 def test_a_kernel_takes_its_scalars_and_refuses_what_it_was_not_compiled_for(tmp_path):
     bundle = samples.pointwise()
-    write(bundle, tmp_path / "bundle")
+    write_launch(bundle, tmp_path / "bundle")
     plan = _C.prepare_kernel(tmp_path / "bundle")
     tensors = _arguments(bundle)
     x, s, out = tensors.values()

@@ -14,7 +14,7 @@ from openspyre.backend import FuseSteps
 from openspyre.card import cards
 from openspyre.program.verify import problems
 from openspyre.spec.encodings import sen169_decode
-from openspyre.tools.run_documented import execute, prepare
+from openspyre.tools.launches import execute, prepare
 
 EXACT = {"cat_rows", "slice_cols", "transpose_add", "index_rows", "embedding", "index_put_rows", "cast_up", "where_cmp",
          "max_last", "broadcast_row", "topk_8"}  # fmt: skip

@@ -85,7 +85,7 @@ def test_a_launch_spec_of_another_bundle_is_refused(kernel, capsys, command):
     arguments = tuple(Argument(name, "pool", 128) for name in "abc")
     (kernel / "launch_spec.json").write_text(json.dumps(launch_spec_json(arguments)))
     assert main([command, str(kernel)]) == 1
-    assert "has 3 arguments, the bundle 2" in capsys.readouterr().err
+    assert "found 3 arguments, expected 2, as many as the bundle takes" in capsys.readouterr().err
 
 
 def test_the_layout_of_host_values_may_be_given(kernel, x, tmp_path):

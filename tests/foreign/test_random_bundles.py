@@ -13,7 +13,7 @@ from openspyre.card import cards
 from openspyre.spec.encodings import sen169_encode
 from openspyre.spec.formats import DataFormats
 from openspyre.tools.documented import read
-from openspyre.tools.run_documented import execute, prepare
+from openspyre.tools.launches import execute, prepare
 from tests.independent import run
 
 COUNT = int(os.environ.get("OPENSPYRE_FUZZ_DOCUMENTED", "150"))

@@ -29,8 +29,10 @@ def lower_contraction(instance: Instance, workspace: Workspace) -> list[Step]:
         for axis in instance.axes
         if out.tensor.scale(axis.label) != PRESENT and (a.moves(axis.label) or b.moves(axis.label))
     ]
-    if len(summed) != 1:
-        raise InvalidArgument(f"{op.name}: sums over {', '.join(summed) or 'nothing'}, a product sums over one dim")
+    if len(summed) != 1 or not (a.moves(summed[0]) and b.moves(summed[0])):
+        raise InvalidArgument(
+            f"{op.name}: sums over {', '.join(summed) or 'nothing'}, a product sums over one dim that both inputs have"
+        )
     (k,) = summed
     n = out.tensor.stick
     if a.tensor.stick == k and b.tensor.stick == n and out.moves(n) and not a.moves(n):

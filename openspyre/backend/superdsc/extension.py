@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openspyre.artifact.model import Description
+from openspyre.artifact.extensions.description import Description
 from openspyre.artifact.superdsc import SuperDsc
-from openspyre.backend.lowering import template
+from openspyre.backend.extensions.lowering import template
 from openspyre.backend.superdsc.instance import Locate
 from openspyre.program.model import Operand, OperandKind, Step
 from openspyre.spec.formats import STICK_BYTES, DataFormats

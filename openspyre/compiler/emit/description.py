@@ -1,10 +1,11 @@
-"""One op as a description and the places of its tensors. Dims of size 1 are left out: nothing moves along them."""
+"""One op as the record of an extension, and where its tensors begin. Dims of size 1 are left out: nothing moves along them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from openspyre.artifact.model import (
+from openspyre.artifact.extensions.description import (
     Constant,
     Description,
     Dim,
@@ -12,8 +13,6 @@ from openspyre.artifact.model import (
     Iota,
     Lanes,
     Operand,
-    Place,
-    ScalarSlot,
     Tensor,
 )
 from openspyre.compiler import ir
@@ -21,35 +20,52 @@ from openspyre.compiler.legality import contraction_lanes
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats, require_supported
+from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 from openspyre.spec.ops.movement import movement_row
 
 _NAMED_DIMS = {Kind.CONTRACTION: 3, Kind.INDEXED: 1, Kind.SCAN: 2, Kind.SORT: 3}
 
 
-def describe(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> tuple[Description, tuple[Place, ...]]:
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where a tensor of an op begins: a byte of a buffer."""
+
+    buffer: str
+    byte: int
+
+
+def describe(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> tuple[Description, tuple[Begin | ir.Scalar, ...]]:
+    """The record, and of each of its tensors where it begins, or the number of the launch that it is."""
     kind = TABLE[op.row].kind
     kept = _kept_dims(op, kind)
     lanes = dict(enumerate(contraction_lanes(op, buffers))) if kind is Kind.CONTRACTION else {}
     inputs: list[Operand] = []
     tensors: list[Tensor] = []
-    places: list[Place] = []
+    begins: list[Begin | ir.Scalar] = []
     for number, operand in enumerate((*op.inputs, *op.outputs)):
         match operand:
             case ir.Scalar(dtype=dtype):
-                inputs.append(ScalarSlot(dtype))
+                inputs.append(_number(dtype, len(kept)))
+                begins.append(operand)
             case ir.Constant(bits=bits, dtype=dtype):
                 inputs.append(Constant(bits, dtype))
             case ir.Iota(offset=offset, strides=strides):
                 inputs.append(Iota(offset, tuple(strides[d] for d in kept)))
             case ir.Access():
                 buffer = buffers[operand.buffer]
-                tensor, place = _tensor(op, kind, operand, buffer, kept, lanes.get(number))
-                places.append(place)
+                tensor, begin = _tensor(op, kind, operand, buffer, kept, lanes.get(number))
+                begins.append(begin)
                 (inputs if number < len(op.inputs) else tensors).append(tensor)
     dims = tuple(Dim(op.dims[d].name, op.dims[d].size, op.dims[d].split, op.dims[d].reduced) for d in kept)
     row = _movement(inputs[0], tensors[0]) if op.row == "relayout" else op.row
-    return Description(row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(places)
+    return Description(row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(begins)
+
+
+def _number(dtype: str, dims: int) -> Tensor:
+    form = require_supported(dtype).device
+    layout = SpyreTensorLayout([1, form.elems_per_stick()], [-1, -1], form)
+    return Tensor(dtype, layout, Lanes.SPLAT, None, (0,) * dims)
 
 
 def _movement(source: Operand, target: Tensor) -> str:
@@ -68,7 +84,7 @@ def _kept_dims(op: ir.Op, kind: Kind) -> list[int]:
 
 def _tensor(
     op: ir.Op, kind: Kind, access: ir.Access, buffer: ir.Buffer, kept: list[int], lane: int | None
-) -> tuple[Tensor, Place]:
+) -> tuple[Tensor, Begin]:
     if buffer.layout is None:
         raise InternalError(f"{op.name}: buffer {buffer.name!r} has no layout")
     found = stick_access(access, op.dims, buffer)
@@ -79,7 +95,7 @@ def _tensor(
             raise InternalError(f"{op.name}: {buffer.name!r} needs a relayout first: {found.reason}")
         nowhere = (0,) * len(kept)
         tensor = Tensor(access.dtype, buffer.layout, Lanes.VIEW, None, nowhere, view, _bits_as(access, buffer))
-        return tensor, Place(buffer.name, 0)
+        return tensor, Begin(buffer.name, 0)
     lane_dim = _lane_dim(op, found, lane)
     tensor = Tensor(
         dtype=access.dtype,
@@ -90,7 +106,7 @@ def _tensor(
         view=view,
         bits_as=_bits_as(access, buffer),
     )
-    return tensor, Place(buffer.name, found.offset * tensor.bytes_per_element)
+    return tensor, Begin(buffer.name, found.offset * tensor.bytes_per_element)
 
 
 def _lane_dim(op: ir.Op, found: StickAccess, wanted: int | None) -> int | None:

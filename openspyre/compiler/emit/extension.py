@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.model import Description, Lanes, ScalarSlot, Tensor
+from openspyre.artifact.extensions.description import Description, Lanes, Tensor
 from openspyre.artifact.superdsc import SuperDsc
 from openspyre.compiler import ir
 from openspyre.compiler.emit.description import describe
@@ -15,30 +15,22 @@ from openspyre.compiler.emit.operation import Extent, Operand, Operation, superd
 from openspyre.compiler.emit.walk import Walk, walk_of
 from openspyre.compiler.sticks import Lanes as Sticks
 from openspyre.compiler.sticks import StickAccess
-from openspyre.spec.formats import require_supported
-from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE
 
 
 def extension_op(
     op: ir.Op, buffers: Mapping[str, ir.Buffer], lowering: Lowering, symbol: Callable[[Address], int]
 ) -> SuperDsc:
-    described, places = describe(op, buffers)
-    dims = len(described.dims)
-    inputs = tuple(_number(o, dims) if isinstance(o, ScalarSlot) else o for o in described.inputs)
-    description = replace(described, inputs=inputs)
+    description, begins = describe(op, buffers)
     from_begin = TABLE[description.row].by_view  # views have their offset in themselves
-    bases = iter(lowering.place(place.buffer) + (0 if from_begin else place.byte) for place in places)
-    numbers = iter([operand for operand in op.inputs if isinstance(operand, ir.Scalar)])
-    extents = tuple(_extent(description, index) for index in range(dims))
+    extents = tuple(_extent(description, index) for index in range(len(description.dims)))
     operands = []
-    given = {id(new) for new, old in zip(inputs, described.inputs, strict=True) if isinstance(old, ScalarSlot)}
-    for tensor in description.tensors:
-        if id(tensor) in given:
-            form = tensor.layout.device_dtype
-            operands.append(Operand(form, lowering.number(next(numbers), form)))
+    for tensor, begin in zip(description.tensors, begins, strict=True):
+        if isinstance(begin, ir.Scalar):
+            operands.append(Operand(tensor.format, lowering.number(begin, tensor.format)))
         else:
-            operands.append(Operand(tensor.format, next(bases), _walk(tensor, extents)))
+            place = lowering.place(begin.buffer) + (0 if from_begin else begin.byte)
+            operands.append(Operand(tensor.format, place, _walk(tensor, extents)))
     results = len(description.outputs)
     lanes = [tensor.lane_dim for tensor in (*description.outputs, *description.tensors) if tensor.lane_dim is not None]
     operation = Operation(
@@ -50,12 +42,6 @@ def extension_op(
         unit=TABLE[description.row].unit.value,
     )
     return replace(superdsc_of(operation, symbol), extension=description)
-
-
-def _number(slot: ScalarSlot, dims: int) -> Tensor:
-    form = require_supported(slot.dtype).device
-    layout = SpyreTensorLayout([1, form.elems_per_stick()], [-1, -1], form)
-    return Tensor(slot.dtype, layout, Lanes.SPLAT, None, (0,) * dims)
 
 
 def _extent(description: Description, index: int) -> Extent:

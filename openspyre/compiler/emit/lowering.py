@@ -208,6 +208,8 @@ class Lowering:
         n, k = len(op.dims) - 2, len(op.dims) - 1
         if op.dims[k].size == 1:
             return self._form(op, Form("mul", (first, second)))
+        if not second.strides[k]:
+            raise NoSuchOp("its second operand is the same along the dim that is summed")
         nest = Nest(self, op, [first, second], target, lanes={first: k, second: n, target: n})
         last = len(nest.kept) - 1
         masked = (last,) if nest.is_padded(last) else ()

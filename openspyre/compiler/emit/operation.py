@@ -112,7 +112,7 @@ class _Writer:
             name=name,
             op=name,
             unit=self.unit,
-            format=self.operands[first].format,
+            format=_said_format(self.operation.op, self.operands[first].format),
             axes=axes,
             slices=slices,
             tensors=tensors,
@@ -241,3 +241,8 @@ def _mixed_radix(splits: tuple[int, ...], last_first: bool) -> tuple[tuple[int, 
             rest, chosen[place] = divmod(rest, splits[place])
         found.append(tuple(chosen))
     return tuple(found)
+
+
+def _said_format(op: str, form: DataFormats) -> DataFormats:
+    """The format an op is said to compute in: integers that only move are called fp32, as the documents have it."""
+    return DataFormats.IEEE_FP32 if op == "identity" and form is DataFormats.IEEE_INT32 else form
