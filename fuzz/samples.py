@@ -39,14 +39,14 @@ def compiled(program: ir.Program) -> Emitted:
 
 
 def pointwise() -> Emitted:
-    """(x + s) twice, s a row, then leaky_relu with a slope of the launch's."""
+    """(x + s) twice, s a row, then times a number of the launch's."""
     x, s, out = buffer("x", (96, 320)), buffer("s", (320,)), buffer("out", (96, 320), OUTPUT)
     first, second = (buffer(name, (96, 320), TEMP) for name in ("t0", "t1"))
     slope, space = ir.Scalar("slope", "float16"), dims(96, 320)
     ops = (
         ir.Op("add_0", "add", space, (at(x), at(s, 0, 1)), (at(first),)),
         ir.Op("add_1", "add", space, (at(first), at(s, 0, 1)), (at(second),), origin="model.py:7"),
-        ir.Op("leaky", "leaky_relu", space, (at(second), slope), (at(out),)),
+        ir.Op("scaled", "mul", space, (at(second), slope), (at(out),)),
     )
     return compiled(ir.Program("pointwise", (x, s, out, first, second), ops, (slope,)))
 

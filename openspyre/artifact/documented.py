@@ -6,11 +6,11 @@ Launch arguments go by segment: parameter i of the function (symbolic addresses)
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from openspyre.artifact.bundle_function import Address, Execute, Function
+from openspyre.artifact.bundle_function import Address, Execute, Function, Node
 from openspyre.artifact.directory import EXECUTION_LIST, InvalidBundle, is_directory, json_text, read_text
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.json_types import Json
@@ -150,20 +150,39 @@ def _op(directory: Path, file: str, problems: list[Problem]) -> SuperDsc | None:
 
 def _check_symbols(bundle: DocumentedBundle, problems: list[Problem]) -> None:
     """Every symbol a file uses has a value wherever the file is executed, and every value is an argument's address."""
-    for execute in bundle.function.listed():
+    arguments = bundle.arguments if bundle.symbolic else SEGMENTS
+    for file, op in bundle.ops.items():
+        plain = [s for tensor in op.tensors if tensor.component is Component.MEMORY for s in tensor.starts if s >= 0]
+        if plain and max(plain) // SEGMENT_BYTES >= arguments:
+            found = f"{op.name}: byte {max(plain)}, in segment {max(plain) // SEGMENT_BYTES}"
+            problems.append(Problem(file, "startAddressCoreCorelet_", found, f"one of the {arguments} segments"))
+    for execute, counts in _executions(bundle.function.body, ()):
         given = dict(execute.symbols)
         for symbol in bundle.ops[execute.file].symbols:
-            where = f"line {execute.line}"
-            if symbol not in given:
-                problems.append(
-                    Problem(EXECUTION_LIST, where, f"no value for symbol {symbol}", f"one, {execute.file} uses it")
-                )
-            elif given[symbol].parameter is None:
-                problems.append(
-                    Problem(
-                        EXECUTION_LIST,
-                        where,
-                        f"a number for symbol {symbol} (cores of a symbolic dim without an address, a known defect)",
-                        "an argument's address",
-                    )
-                )
+            told = _wrong_symbol(symbol, given.get(symbol), counts, execute.file)
+            if told is not None:
+                problems.append(Problem(EXECUTION_LIST, f"line {execute.line}", *told))
+
+
+def _executions(body: tuple[Node, ...], counts: tuple[int, ...]) -> Iterator[tuple[Execute, tuple[int, ...]]]:
+    """Every execution once, with how often the loops around it go round."""
+    for node in body:
+        if isinstance(node, Execute):
+            yield node, counts
+        else:
+            yield from _executions(node.body, (*counts, node.count))
+
+
+def _wrong_symbol(symbol: int, address: Address | None, counts: tuple[int, ...], file: str) -> tuple[str, str] | None:
+    """What was found and what is expected, if a symbol's value is none."""
+    if address is None:
+        return f"no value for symbol {symbol}", f"one, {file} uses it"
+    if address.parameter is None:
+        told = f"a number for symbol {symbol} (cores of a symbolic dim without an address, a known defect)"
+        return told, "an argument's address"
+    lowest = address.byte + sum(
+        min(0, step * (count - 1)) for step, count in zip(address.advance, counts, strict=False) if count > 0
+    )
+    if lowest < 0:
+        return f"byte {lowest} of an argument for symbol {symbol}", "a byte within it"
+    return None

@@ -193,6 +193,20 @@ def test_a_name_that_leads_elsewhere_is_refused(directory: Path) -> None:
     assert any("leads elsewhere" in problem.found or "etc" in problem.found for problem in problems_of(directory))
 
 
+def test_addresses_that_are_in_no_argument(directory: Path) -> None:
+    path = directory / "bundle.mlir"
+    text = path.read_text()
+    path.write_text(text.replace("arith.constant 384 : index", "arith.constant -384 : index"))
+    problems = problems_of(directory)
+    assert problems
+    assert all("byte -384 of an argument" in problem.found for problem in problems)
+    path.write_text(text)
+    file = directory / "sdsc_0.json"
+    file.write_text(file.read_text().replace('"-1"', f'"{1 << 40}"'))
+    problem = only(problems_of(directory))
+    assert (problem.file, problem.expected) == ("sdsc_0.json", f"one of the {len(pointwise().arguments)} segments")
+
+
 def test_reading_a_damaged_bundle_raises_the_same_list(directory: Path) -> None:
     (directory / "sdsc_0.json").unlink()
     (directory / "sdsc_1.json").write_text("{")

@@ -74,6 +74,8 @@ def _check_form(description: Description, problems: Problems) -> None:
             problems.add(f"{field}.lane_dim", tensor.lane_dim, f"one of the {dims} dims")
         if len(tensor.strides) != dims or (view is not None and len(view.strides) != dims):
             problems.add(f"{field}.strides", tensor.strides, f"{dims}, one per dim")
+        elif min(tensor.strides, default=0) < 0:
+            problems.add(f"{field}.strides", tensor.strides, "none below 0: it would leave the argument at its begin")
         if view is not None and (
             len(view.buffer_size) != len(view.buffer_stride) or min((*view.buffer_size, *view.buffer_stride, 0)) < 0
         ):

@@ -203,6 +203,13 @@ def test_moments_are_of_floats(side: str) -> None:
     assert any("a float" in problem.expected for problem in found(changed))
 
 
+def test_a_tensor_that_is_walked_backwards() -> None:
+    """Nothing says how much of the argument lies before the place where a tensor begins."""
+    op = unary()
+    backwards = replace(source_of(op), strides=(-64, 96 * 64))
+    assert only(found(replace(op, inputs=(backwards,)))).field == "openspyre_.tensors[0].strides"
+
+
 def test_operands_that_the_row_cannot_take() -> None:
     op = unary()
     assert any("operands" in problem.found for problem in found(replace(op, inputs=op.inputs * 2)))
