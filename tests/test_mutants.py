@@ -82,9 +82,3 @@ def test_a_mutant_that_kills_its_process_is_told_and_the_rest_goes_on() -> None:
     assert done.returncode == 1
     assert done.stdout.count("kills the process") == 2
     assert done.stdout.splitlines()[-1].endswith("2 faults")
-
-
-@pytest.mark.parametrize(("kind", "number"), [("bundles", 5561), ("documented", 7804)])
-def test_mutants_that_failed_once(kind: str, number: int) -> None:
-    """A constant of a dtype that no file says; the address of a restickify far outside all arguments. Of seed 1."""
-    assert not mutants.JUDGES[kind](1, number).startswith("fault")

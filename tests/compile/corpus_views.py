@@ -46,6 +46,7 @@ def window_partition(x):
 
 GRAPHS = (
     graph("every_view", every_view, half(4, 4, 6)),
+    graph("product_with_a_row_for_every_k", lambda x, row: x @ row.expand(64, 5), half(3, 64), half(5)),
     graph("view_permute_reshape", lambda x: x.view(2, 4, 4, 4).permute(3, 1, 0, 2).reshape(4, 32).t().contiguous() + 1, half(8, 16)),
     graph("flatten_of_transposed", lambda x: x.t().reshape(-1) * 2, half(8, 33)),
     graph("windows", window, half(8, 16)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from openspyre.artifact.extensions.check import check_description
-from openspyre.artifact.extensions.description import Description, Dim, HostView, Iota, Lanes, Tensor
+from openspyre.artifact.extensions.description import Constant, Description, Dim, HostView, Iota, Lanes, Tensor
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import DataFormats, ElementArrangement, formats_of
@@ -201,6 +201,13 @@ def test_moments_are_of_floats(side: str) -> None:
     )
     changed = replace(op, outputs=whole) if side == "outputs" else replace(op, inputs=whole)
     assert any("a float" in problem.expected for problem in found(changed))
+
+
+def test_a_constant_of_a_dtype_that_no_file_says() -> None:
+    op = replace(unary("add"), inputs=(*unary().inputs, Constant(0x3F800000, "float16")))
+    assert found(op) == []
+    changed = replace(op, inputs=(*unary().inputs, Constant(0x3F800000, "float8_e5m2fnuz")))
+    assert only(found(changed)).field == "openspyre_.inputs.constant"
 
 
 def test_a_tensor_that_is_walked_backwards() -> None:
