@@ -1,8 +1,6 @@
 """Graphs of the corpus that need more than the hardware has: their rows that are extensions, by the reason."""
 
 EXTENSIONS = {
-    # the matrix unit reads rows of its own for every k
-    "product_with_a_row_for_every_k": "batchmatmul",
     # products of float32: the matrix unit has 16 bits
     "mm_in_fp32": "batchmatmul",
     "chained_products": "batchmatmul",

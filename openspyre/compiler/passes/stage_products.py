@@ -41,7 +41,8 @@ def _fits(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> bool:
     along_n = isinstance(found, StickAccess) and (
         found.lane_dim == n or (found.lane_dim is None and op.dims[n].size == 1)
     )
-    return along_n and op.dims[k].size % _lanes(second) == 0
+    rows = second.strides[k] != 0  # the matrix unit reads a row of its own for every k
+    return along_n and rows and op.dims[k].size % _lanes(second) == 0
 
 
 def _lanes(access: ir.Access) -> int:
