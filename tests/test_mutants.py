@@ -25,7 +25,9 @@ COUNT = 300
 
 @pytest.mark.parametrize("original", mutants.originals(), ids=lambda original: original.name)
 def test_every_sample_runs(original: mutants.Original, tmp_path: Path) -> None:
-    assert judge_directory(mutants.unpack(original, original.files, tmp_path / "bundle")) == "executed"
+    found = judge_directory(mutants.unpack(original, original.files, tmp_path / "bundle"))
+    # Vectors of other compilers may be larger than what is run here; tests/foreign runs them all.
+    assert found == "executed" or ("/" in original.name and found in ("loaded", "too large"))
 
 
 def test_samples_have_every_kind_of_step() -> None:

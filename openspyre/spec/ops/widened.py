@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from openspyre.spec.ops.expression import Value, call, select
+from openspyre.spec.ops.expression import Value, call, select, to_float
 from openspyre.spec.ops.pointwise_rows import both, either, maximum, minimum
 from openspyre.spec.ops.row_expression import narrow, row, widen
 
@@ -49,6 +49,7 @@ def logit(x: Value) -> Value:
 
 def logaddexp(a: Value, b: Value) -> Value:
     """Equal infinities are their own sum."""
+    a, b = to_float(a), to_float(b)
     larger = maximum(a, b)
     same = both(a.equals(b), call("is_inf", a))
     return select(same, a, larger + log1p(call("exp", -call("abs", a - b))))
