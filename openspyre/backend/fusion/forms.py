@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from openspyre.backend.fusion.memory import Span, in_memory, in_scratchpads, is_summary, itemsize, span_of
 from openspyre.backend.fusion.values import Home
-from openspyre.program.model import Operand, Step, StepKind
+from openspyre.program.model import Operand, OperandKind, Step, StepKind
 from openspyre.spec.sharing import shares_work
 
 Rule = Callable[..., Step | None]  # of steps, and of what else the rule asks
@@ -121,7 +121,7 @@ class Forms:
         """What a rule makes of steps."""
         if not self._shared:
             step = rule(*(_unplaced(part) for part in parts), *asked)
-            if step is None:
+            if step is None or not _can_be_read(step):
                 return None
             return Bound(_form(step, symbols_of(step)), symbols_of(step), step.name, self.homes)
         joint = list(parts[0].symbols)
@@ -137,6 +137,13 @@ class Forms:
         return Bound(made.form, tuple([joint[number] for number in made.symbols]), parts[made.name].name, self.homes)
 
 
+def _can_be_read(step: Step) -> bool:
+    """Behind the last element of an operand across sticks nothing can be loaded: only maps know where it is."""
+    if step.kind is StepKind.MAP or step.lane is None or step.lane.extent % step.lane.lanes == 0:
+        return True
+    return all(operand.kind is not OperandKind.STRIDED for operand in step.inputs)
+
+
 def _unplaced(bound: Bound) -> Step:
     return renumbered(bound.form.step, {n: Home(s, 0) for n, s in enumerate(bound.symbols)}, bound.name)
 
@@ -149,7 +156,7 @@ def _made(rule: Rule, parts: tuple[Bound, ...], joint: list[int], asked: tuple[H
     numbers = [{n: Home(joint.index(symbol), 0) for n, symbol in enumerate(part.symbols)} for part in parts]
     steps = [renumbered(part.form.step, numbers[k], str(k)) for k, part in enumerate(parts)]
     step = rule(*steps, *asked)
-    if step is None:
+    if step is None or not _can_be_read(step):
         return None
     symbols = symbols_of(step)
     return _Made(_form(step, symbols), symbols, int(step.name))

@@ -25,7 +25,8 @@ def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     """Elements to other places, their bits unchanged; with a conversion where formats differ."""
     source, target = (instance.accesses[n] for n in (instance.op.inputs[0], instance.op.outputs[0]))
     nest = nest_of(instance, (source, target), lane=target.tensor.stick)
-    moves = any(source.moves(axis.label) for axis in instance.axes)  # else it is a number, which the launch may bring
+    # Else it is a number, which the launch may bring.
+    moves = any(axis.size > 1 and source.moves(axis.label) for axis in instance.axes)
     same = (
         moves
         and source.tensor.format.bits == target.tensor.format.bits
