@@ -21,3 +21,18 @@ def test_a_number_into_rows_that_lie_apart(number, dtype):
         torch.compiler.reset()
         for found, right in zip(function(host.to("spyre"), number), written(host, number), strict=True):
             assert torch.equal(found.cpu(), right)
+
+
+def test_rows_chosen_by_a_turned_list():
+    """The index of the gather is itself gathered: its dims have the names of the gather's, and other sizes."""
+
+    def written(x):
+        rows = torch.arange(11, 33, device=x.device)
+        x[:, rows] = x.index_select(1, rows.flip(0))
+        return x
+
+    host = torch.arange(165.0).reshape(1, 33, 5)
+    right = written(host.clone())
+    torch.compiler.reset()
+    assert torch.equal(torch.compile(written, dynamic=False)(host.to("spyre")).cpu(), right)
+    assert torch.equal(written(host.to("spyre")).cpu(), right)

@@ -80,13 +80,19 @@ def _index(op: ir.Op) -> ir.Access | None:
 
 
 def _expanded(op: ir.Op, relayout: ir.Op) -> ir.Access | None:
-    """The source of a relayout along the dims of the op that reads its target."""
-    source = relayout.inputs[0]
-    steps = dict(zip((dim.name for dim in relayout.dims), _strides(source), strict=True))
-    if not isinstance(source, ir.Access) or not steps.keys() <= {dim.name for dim in op.dims}:
+    """The source of a relayout along the dims of the op that reads its target; None unless both walk the target alike.
+
+    Dims go by their names: those of a relayout that was not made for this op may say something else.
+    """
+    source, target, index = relayout.inputs[0], relayout.outputs[0], _index(op)
+    if not isinstance(source, ir.Access) or index is None or index.offset != target.offset:
+        return None
+    sizes = {dim.name: dim.size for dim in op.dims}
+    if any(sizes.get(dim.name) != dim.size for dim in relayout.dims):
+        return None
+    names = [dim.name for dim in relayout.dims]
+    written, steps = (dict(zip(names, access.strides, strict=True)) for access in (target, source))
+    read = dict(zip((dim.name for dim in op.dims), index.strides, strict=True))
+    if any(read[name] != written.get(name, 0) for name, size in sizes.items() if size > 1):
         return None
     return replace(source, strides=tuple(steps.get(dim.name, 0) for dim in op.dims))
-
-
-def _strides(operand: ir.Operand) -> tuple[int, ...]:
-    return operand.strides if isinstance(operand, (ir.Access, ir.Iota)) else ()
