@@ -1,8 +1,8 @@
-"""Numbers in a step's code: those that are known when a program is made are constants, truth values of the launch become numbers."""
+"""Numbers that are known when a program is made: constants of a step's code instead of operands."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from openspyre.program.model import Operand, OperandKind, Step, StepKind
 from openspyre.spec.encodings import float_bits, sen169_decode, sen169_encode
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
-from openspyre.spec.ops.expression import PRIMITIVES, Code, Lane, Value, to_float, trace
+from openspyre.spec.ops.expression import PRIMITIVES, Code, Lane, Value, trace
 
 
 def with_known_numbers(step: Step, known: Sequence[Number | None]) -> Step:
@@ -42,27 +42,14 @@ def _bits(number: Number) -> tuple[int, Lane]:
     return float_bits(value), Lane.FLOAT
 
 
-def with_truths(step: Step, places: set[int]) -> Step:
-    """The step with these inputs as the launch brings truth values: predicates, of which the code makes 0.0 or 1.0."""
-    if not places:
-        return step
-    if step.code is None:
-        raise InternalError(f"{step.name}: a truth value among the tensors of a step without code")
-    inputs = tuple(replace(o, dtype="bool") if place in places else o for place, o in enumerate(step.inputs))
-    return replace(step, inputs=inputs, code=_without_inputs(step.code, {}, places))
-
-
-def _without_inputs(code: Code, known: dict[int, tuple[int, Lane]], truths: Collection[int] = ()) -> Code:
-    lanes = tuple(
-        Lane.BOOL if place in truths else lane for place, lane in enumerate(code.inputs) if place not in known
-    )
+def _without_inputs(code: Code, known: dict[int, tuple[int, Lane]]) -> Code:
+    lanes = tuple(lane for place, lane in enumerate(code.inputs) if place not in known)
 
     def body(*values: Value) -> tuple[Value, ...]:
         tracer, given = values[0].tracer, iter(values)
         registers = {
-            place: tracer.constant(*known[place]) if place in known else to_float(value) if place in truths else value
+            place: tracer.constant(*known[place]) if place in known else next(given)
             for place in range(len(code.inputs))
-            for value in ([values[0]] if place in known else [next(given)])
         }
         for place, bits in enumerate(code.constants, len(code.inputs)):
             registers[place] = tracer.constant(bits, Lane.FLOAT)

@@ -13,7 +13,7 @@ from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.emitted import Emitted, Execution, Shared
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Indirection
-from openspyre.backend.known_numbers import with_known_numbers, with_truths
+from openspyre.backend.known_numbers import with_known_numbers
 from openspyre.backend.superdsc.instance import Arguments, Workspace
 from openspyre.backend.superdsc.lowering import lowered_op
 from openspyre.program.model import Node, Operand, OperandKind, Program, Repeat, Step, Use
@@ -41,7 +41,6 @@ class _Symbols:
 
     places: dict[int, tuple[int, int]]
     scalars: dict[int, int]
-    truths: frozenset[int]  # scalars that the launch brings as truth values
 
 
 def compile_emitted(emitted: Emitted) -> Program:
@@ -56,7 +55,7 @@ def compile_emitted(emitted: Emitted) -> Program:
         for number, argument in enumerate(arguments)
         if argument.role == "number"
     }
-    symbols = _Symbols(places, numbers, frozenset(n for n in numbers if arguments[n].dtype == "bool"))
+    symbols = _Symbols(places, numbers)
     sizes = Arguments(
         tuple(a.bytes for a in arguments), frozenset(n for n, a in enumerate(arguments) if a.role == "pool")
     )
@@ -154,12 +153,6 @@ def _bound(
             return moved
         return replace(moved, advance=tuple(by // bytes_each for by in base.advance))
 
-    given = {
-        number
-        for number, operand in enumerate(step.inputs if symbols.truths else ())
-        if operand.kind.in_memory and (base := bases[operand.symbol]) and base.parameter in symbols.truths
-    }
-    step = with_truths(step, given)
     return replace(
         step,
         name=name,
