@@ -37,6 +37,7 @@ _NUMBERS = (
     1 << 56,
     1 << 62,
 )
+_ATTEMPTS = 1000  # a model of empty tuples may have nothing that could be another value
 _FORMATS = [form for form in DataFormats if form.bits]
 
 
@@ -81,7 +82,7 @@ def mutant(rng: random.Random, model: Any, changes: int = 1) -> tuple[str, Any]:
 
 def _change(rng: random.Random, model: Any) -> tuple[str, Any]:
     known = [site for site in sites(model) if site.path]
-    while True:
+    for _ in range(_ATTEMPTS):
         field = rng.choice(sorted({site.field for site in known}))
         site = rng.choice([site for site in known if site.field == field])
         value = _other(rng, site, known)
@@ -98,6 +99,7 @@ def _change(rng: random.Random, model: Any) -> tuple[str, Any]:
             model = with_value(model, place.path, value)
         told = f"{'.'.join(map(str, site.path))}: {_brief(site.value)} -> {_brief(value)}"
         return told + (f" ({len(places)} places)" if len(places) > 1 else ""), model
+    return "nothing left to change", model
 
 
 def _brief(value: object) -> str:

@@ -16,8 +16,13 @@ from fuzz import mutants
 from fuzz.execution import judge_directory
 from fuzz.model_mutants import mutant, sites, with_value
 from fuzz.samples import samples
+from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
+from openspyre.artifact.documented import DocumentedBundle, documented_texts
+from openspyre.artifact.superdsc import Axis, Component, Stick, SuperDsc, Tensor
 from openspyre.backend import FuseSteps, compile_emitted
 from openspyre.program.model import StepKind
+from openspyre.spec.formats import DataFormats
+from openspyre.tools.documented import examine
 
 SEED = 9
 COUNT = 300
@@ -84,3 +89,54 @@ def test_a_mutant_that_kills_its_process_is_told_and_the_rest_goes_on() -> None:
     assert done.returncode == 1
     assert done.stdout.count("kills the process") == 2
     assert done.stdout.splitlines()[-1].endswith("2 faults")
+
+
+def test_a_model_without_facts_has_no_mutant() -> None:
+    """The generator looked for another value for ever, once the ops of a bundle were gone."""
+    assert mutant(random.Random(0), Function((), ())) == ("nothing left to change", Function((), ()))
+
+
+def test_every_execution_of_a_file_must_lie_so_that_it_can_be_walked(tmp_path: Path) -> None:
+    """Each file was tried once, with its first places: the second execution of a sum over cores went past the verifier."""
+    regular, shifted = ({-1: 0, -2: 32 * 128, -3: 0, -4: 0}, {-1: 0, -2: 33 * 128, -3: 0, -4: 0})
+    for second, problems in ((regular, 0), (shifted, 1)):
+        directory = tmp_path / str(problems)
+        directory.mkdir()
+        for name, text in documented_texts(_sum_over_cores(regular, second)).items():
+            (directory / name).write_text(text)
+        found = examine(directory)[1]
+        assert len(found) == problems
+        assert all("their addresses do not follow from the division" in str(problem) for problem in found)
+
+
+def _sum_over_cores(*places: dict[int, int]) -> DocumentedBundle:
+    def tensor(number: int, first: int, rows: int) -> Tensor:
+        return Tensor(
+            name=f"Tensor{number}",
+            role="OUTPUT",
+            format=DataFormats.SEN169_FP16,
+            order=("mb", "out"),
+            sticks=(Stick("out", 64),),
+            scales=(("mb", rows), ("out", 1)),
+            component=Component.MEMORY,
+            starts=(first, first - 1),
+        )
+
+    op = SuperDsc(
+        name="0_sum",
+        op="sumnonstick",
+        unit="sfp",
+        format=DataFormats.SEN169_FP16,
+        axes=(Axis("mb", 64, 2), Axis("out", 64, 1)),
+        slices=((0, 0), (1, 0)),
+        tensors=(tensor(0, -1, 1), tensor(1, -3, -1)),
+        inputs=(0,),
+        outputs=(1,),
+        constants=(),
+    )
+    executions = tuple(
+        Execute("sdsc_0.json", tuple((symbol, Address(int(symbol < -2), byte)) for symbol, byte in place.items()), 0)
+        for place in places
+    )
+    parameters = (Parameter("arg_0_base_addr"), Parameter("arg_1_base_addr"))
+    return DocumentedBundle("twice", Function(parameters, executions), {"sdsc_0.json": op})

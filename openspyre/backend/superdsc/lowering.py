@@ -85,22 +85,42 @@ def _uses(bundle: DocumentedBundle, body: tuple[Node, ...]) -> Iterator[Use]:
 
 
 def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tuple[str, str]]:
-    """Files whose op cannot become steps, and why. Each file is tried once: executions differ in addresses alone."""
+    """Files whose op cannot become steps, and why. Executions of a file whose places lie alike are tried once."""
     sizes = [argument_bytes] * bundle.arguments
-    found: list[tuple[str, str]] = []
-    tried: set[str] = set()
+    found: dict[tuple[str, str], None] = {}
+    tried: set[tuple[str, object]] = set()
     for execute in bundle.function.listed():
-        if execute.file in tried:
-            continue
-        tried.add(execute.file)
-        workspace = Workspace(len(sizes))
-        try:
-            steps = _steps(bundle, execute, (), sizes, workspace)
-        except InvalidArgument as error:
-            found.append((execute.file, str(error)))
-            continue
-        found += [(execute.file, f"{what}") for step in steps for what in step_problems(step, len(sizes) + 1, 0)]
-    return found
+        for iteration in (0, 1):
+            # Loops may be of any depth: an index too many moves nothing.
+            iterations = (iteration,) * max((len(at.advance) for _, at in execute.symbols), default=0)
+            form = (execute.file, _form(execute, iterations))
+            if form in tried:
+                continue
+            tried.add(form)
+            found |= dict.fromkeys((execute.file, what) for what in _problems_of(bundle, execute, iterations, sizes))
+    return list(found)
+
+
+def _form(execute: Execute, iterations: tuple[int, ...]) -> tuple[tuple[int, int | None, int], ...]:
+    """How the places of an execution lie to each other: each one counted from the first of its argument."""
+    first: dict[int | None, int] = {}
+    form = []
+    for symbol, address in execute.symbols:
+        byte = address.at(iterations).byte
+        form.append((symbol, address.parameter, byte - first.setdefault(address.parameter, byte)))
+    return tuple(form)
+
+
+def _problems_of(
+    bundle: DocumentedBundle, execute: Execute, iterations: tuple[int, ...], sizes: Sequence[int]
+) -> Iterator[str]:
+    try:
+        steps = _steps(bundle, execute, iterations, sizes, Workspace(len(sizes)))
+    except InvalidArgument as error:
+        yield str(error)
+        return
+    for step in steps:
+        yield from step_problems(step, len(sizes) + 1, 0)
 
 
 def _steps(
