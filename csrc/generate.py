@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -128,13 +129,14 @@ def program() -> str:
         "int kMaxRowScalars": model.MAX_ROW_SCALARS,
         "size_t kMaxStageConstants": model.MAX_STAGE_CONSTANTS,
     }
+    steps = [step.__name__ for step in get_args(model.Step)]
     registers = ", ".join(f"RegisterType::{camel(OF_LANE[lane].name)}" for lane in Lane)
     return "\n".join(
         (
             constants(limits),
             of_words("OperandKind", model.OperandKind),
             of_words("Space", model.Space),
-            of_words("StepKind", model.StepKind),
+            enumeration("StepKind", steps, steps),
             of_words("Combine", Fold),
             of_words("RegisterType", Register),
             of_words("LaneType", Lane),

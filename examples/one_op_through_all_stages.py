@@ -21,7 +21,7 @@ from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Role
 from openspyre.compiler.ir import Program as Graph
 from openspyre.compiler.text import print_program
-from openspyre.program.model import Program, Step
+from openspyre.program.model import Map, Program, Relayout, Step
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.tools.command import main as openspyre
 
@@ -93,17 +93,20 @@ def steps_of(program: Program) -> str:
 
 
 def lines_of(step: Step, names: tuple[str, ...]) -> list[str]:
-    loops = ", ".join(f"{loop.extent}" + (f" over {loop.split} cores" * (loop.split > 1)) for loop in step.loops)
-    head = f"{step.kind} {step.name!r}" + (f": loops {loops}" if loops else "")
-    moves = [f"  {view.size} at {view.stride} of {names[view.symbol]}" for view in step.views]
-    operands = [
-        f"  r{number} = {o.kind} of {names[o.symbol]}, strides {o.strides}" for number, o in enumerate(step.inputs)
-    ]
-    if step.code is None:
-        return [head, *moves]
-    code = [f"  r{i.target} = {i.opcode}({', '.join(f'r{s}' for s in i.sources)})" for i in step.code.instructions]
-    stores = [f"  store r{r} to {names[o.symbol]}" for r, o in zip(step.code.results, step.outputs, strict=True)]
-    return [head, *operands, *code, *stores]
+    head = f"{type(step).__name__} {step.name!r}"
+    match step:
+        case Relayout():
+            sides = ((step.source, step.inputs[0]), (step.target, step.outputs[0]))
+            return [head, *(f"  {view.size} at {view.stride} of {names[o.symbol]}" for view, o in sides)]
+        case Map():
+            loops = [f"{loop.extent}" + f" over {loop.split} cores" * (loop.split > 1) for loop in step.loops]
+            loads = [f"  r{k} = {o.kind} of {names[o.symbol]}, strides {o.strides}" for k, o in enumerate(step.inputs)]
+            done = step.code.instructions
+            code = [f"  r{i.target} = {i.opcode}({', '.join(f'r{s}' for s in i.sources)})" for i in done]
+            stored = zip(step.code.results, step.outputs, strict=True)
+            stores = [f"  store r{r} to {names[o.symbol]}" for r, o in stored]
+            return [f"{head}: loops {', '.join(loops)}", *loads, *code, *stores]
+    return [head]
 
 
 def result_of(emitted: Emitted) -> str:

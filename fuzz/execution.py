@@ -14,7 +14,7 @@ from openspyre.backend import FuseSteps
 from openspyre.backend.superdsc import compile_documented
 from openspyre.card import cards, programs
 from openspyre.program.footprint import footprints
-from openspyre.program.model import Program, Step, StepKind
+from openspyre.program.model import Program, Relayout, Step
 from openspyre.program.tree import steps_of
 from openspyre.spec.errors import IndexOutOfRange, SanitizerFinding, SpyreError, ValueOutOfRange
 from openspyre.tools.documented import ANY_BYTES, compiled_for, examine
@@ -103,6 +103,10 @@ def judge_program(program: Program, sizes: dict[str, int]) -> str:
             return "loaded"
         card = cards.get()
         blocks = {name: card.allocate(sizes.get(name) or 1 << 16) for name in program.symbols}
+        for block in blocks.values():
+            block.write_memory(
+                bytes(block.size_bytes)
+            )  # else the sanitizer refuses the first read, and nothing is tried
         loaded.run(blocks, dict.fromkeys(program.scalars, 1.0), card.index)
     except SpyreError:
         return "refused by the launch"
@@ -117,6 +121,6 @@ def _is_small(program: Program, sizes: list[int]) -> bool:
 
 
 def _lanes(step: Step) -> int:
-    if step.kind is StepKind.RELAYOUT:
-        return sum(prod(view.size) for view in step.views)
-    return prod(loop.extent for loop in step.loops) * (step.lane.lanes if step.lane is not None else 64)
+    if isinstance(step, Relayout):
+        return prod(step.source.size) + prod(step.target.size)
+    return prod(loop.extent for loop in step.loops) * step.lane.lanes

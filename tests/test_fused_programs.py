@@ -9,7 +9,7 @@ import pytest
 
 from openspyre.backend import FuseSteps
 from openspyre.card import programs, to_card
-from openspyre.program.model import LaneBlock, Loop, Node, Operand, OperandKind, Program, Repeat, Step, StepKind, Use
+from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Reduce, Repeat, Step, Use
 from openspyre.program.reach import bounds, itemsize, pieces
 from openspyre.program.tree import in_iteration
 from openspyre.program.verify import problems
@@ -62,13 +62,11 @@ class Recipe:
             lane = LaneBlock(64, lanes, 1, reduced=True)
             loops = (Loop(ROWS), Loop(BLOCKS, reduced=True))
             combine = self.choose.choice((Fold.SUM, Fold.MAX))
-            return Step(
-                name, StepKind.REDUCE, loops, lane, (self.rows(),), (self.per_row(target),), code, finish, combine
-            )
+            return Reduce(name, loops, lane, (self.rows(),), (self.per_row(target),), code, combine, finish)
         if self.choose.random() < 0.15 and not last:
             per_row = tuple(self.per_row(POOL, loops=1, written=place == 2) for place in range(3))
             code = trace(lambda a, b: call("add", a, b), (Lane.FLOAT,) * 2)
-            return Step(name, StepKind.MAP, loops[:1], LaneBlock(64, 1, -1), per_row[:2], per_row[2:], code)
+            return Map(name, loops[:1], LaneBlock(64, 1, -1), per_row[:2], per_row[2:], code)
         inputs = tuple(self.operand() for _ in range(self.choose.randint(1, 3)))
         opcodes = [self.choose.choice(("add", "mul", "max", "sub")) for _ in inputs]
 
@@ -80,7 +78,7 @@ class Recipe:
 
         code = trace(body, (Lane.FLOAT,) * len(inputs))
         assert width >= lanes
-        return Step(name, StepKind.MAP, loops, lane, inputs, (self.rows(target),), code)
+        return Map(name, loops, lane, inputs, (self.rows(target),), code)
 
     def operand(self) -> Operand:
         return self.per_row(POOL) if self.choose.random() < 0.25 else self.rows()
@@ -126,7 +124,7 @@ def _is_sound(step: Step) -> bool:
             continue
         same = (source.kind, source.offset, source.strides, source.data_format) == (
             target.kind, target.offset, target.strides, target.data_format)  # fmt: skip
-        if not (same and step.kind is StepKind.MAP) and _span(step, place, False) & _span(step, 0, True):
+        if not (same and isinstance(step, Map)) and _span(step, place, False) & _span(step, 0, True):
             return False
     return True
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -20,7 +21,7 @@ from openspyre.artifact.bundle_function import Address, Execute, Function, Param
 from openspyre.artifact.documented import DocumentedBundle, documented_texts
 from openspyre.artifact.superdsc import Axis, Component, Stick, SuperDsc, Tensor
 from openspyre.backend import FuseSteps, compile_emitted
-from openspyre.program.model import StepKind
+from openspyre.program.model import Step
 from openspyre.spec.formats import DataFormats
 from openspyre.tools.documented import examine
 
@@ -37,8 +38,8 @@ def test_every_sample_runs(original: mutants.Original, tmp_path: Path) -> None:
 
 def test_samples_have_every_kind_of_step() -> None:
     programs = [compile_emitted(bundle) for bundle in samples()]
-    found = {step.kind for program in (*programs, *map(FuseSteps().run, programs)) for step in program.steps}
-    assert found == set(StepKind)
+    found = {type(step) for program in (*programs, *map(FuseSteps().run, programs)) for step in program.steps}
+    assert found == set(get_args(Step))
 
 
 @pytest.mark.parametrize("kind", mutants.JUDGES)

@@ -9,7 +9,7 @@ import pytest
 
 from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.card import cards, programs
-from openspyre.program.model import Contraction, LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind
+from openspyre.program.model import Contract, LaneBlock, Loop, Map, Operand, OperandKind, Program, Step
 from openspyre.program.verify import problems
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.ops.expression import Code, Instruction, Lane
@@ -37,18 +37,16 @@ class Case:
 
     def __init__(self, batch: int, m: int, n: int, k: int, split: int = 1) -> None:
         self.shapes = ((batch, m, k), (batch, n, k), (batch, m, n), (batch, k, n))
-        self.restickify = Step(
+        self.restickify = Map(
             "restickify",
-            StepKind.MAP,
             (Loop(batch), Loop(n // E), Loop(k // E), Loop(E)),
             LaneBlock(E, n, 1),
             (Operand(OperandKind.STRIDED, 1, 0, (n * E, E * E, batch * n * E, 1), E, **BITS),),
             (Operand(OperandKind.VECTOR, 3, 0, (k * E, batch * k * E, E * E, E), 0, **BITS),),
             COPY,
         )
-        self.product = Step(
+        self.product = Contract(
             "product",
-            StepKind.CONTRACT,
             (Loop(batch), Loop(m), Loop(n // E), Loop(k // E, split, True)),
             LaneBlock(E, n, 2),
             (
@@ -56,18 +54,19 @@ class Case:
                 Operand(OperandKind.VECTOR, 3, 0, (k * E, 0, batch * k * E, E * E)),
             ),
             (Operand(OperandKind.VECTOR, 2, 0, (m * E, E, batch * m * E, 0)),),
-            contraction=Contraction(k, E, E),
+            k_extent=k,
+            k_lanes=E,
+            b_row_stride=E,
         )
 
-    def scale(self, symbol: int, target: int, factor: float) -> Step:
+    def scale(self, symbol: int, target: int, factor: float) -> Map:
         """A map of A or W, along its own sticks, to another symbol."""
         batch, rows, columns = self.shapes[symbol]
         bits = int(np.float32(factor).view(np.uint32))
         code = Code((F,), (bits,), (Instruction("mul", 2, (0, 1)),), (2,), (F,))
         strides = (rows * E, E, batch * rows * E)
-        return Step(
+        return Map(
             "scale",
-            StepKind.MAP,
             (Loop(batch), Loop(rows), Loop(columns // E)),
             LaneBlock(E, columns, 2),
             (Operand(OperandKind.VECTOR, symbol, 0, strides),),
@@ -102,8 +101,8 @@ def small_integers(shape: tuple[int, ...], seed: int) -> np.ndarray:
 def test_a_product_reads_through_a_restickify(sizes: tuple[int, int, int, int], split: int) -> None:
     case = Case(*sizes, split=split if sizes[3] // E % split == 0 else 1)
     through = fed_by(case.product, 1, case.restickify)
-    assert through is not None and through.contraction is not None
-    assert through.contraction.b_along_k
+    assert through is not None
+    assert through.b_along_k
     assert through.inputs[1].symbol == 1
     a, w = small_integers(case.shapes[0], 1), small_integers(case.shapes[1], 2)
     exact = np.einsum("bmk,bnk->bmn", a, w)
@@ -139,14 +138,13 @@ def test_what_is_not_cheap_or_reads_more_stays_a_step() -> None:
     case = Case(2, 5, 128, 192)
     scale = case.scale(0, 4, 2.0)
     product = replace(case.product, inputs=(replace(case.product.inputs[0], symbol=4), case.product.inputs[1]))
-    assert scale.code is not None
     costly = replace(scale, code=replace(scale.code, instructions=(Instruction("exp", 2, (0,)),)))
     assert fed_by(product, 0, scale) is not None
     assert fed_by(product, 0, costly) is None
     assert fed_by(product, 0, replace(scale, inputs=scale.inputs * 2)) is None
     part = replace(scale, loops=(Loop(2), Loop(4), Loop(3)))  # rows that the map does not make
     assert fed_by(product, 0, part) is None
-    shorter = replace(case.product, contraction=Contraction(150, E, E))
+    shorter = replace(case.product, k_extent=150)
     assert fed_by(shorter, 1, case.restickify) is None
 
 
@@ -154,9 +152,8 @@ def test_a_map_reads_across_the_sticks_of_what_was_restickified() -> None:
     case = Case(2, 1, 128, 192)
     batch, n, k = case.shapes[1]
     strides = (k * E, batch * k * E, E)
-    double = Step(
+    double = Map(
         "double",
-        StepKind.MAP,
         (Loop(batch), Loop(n // E), Loop(k)),
         LaneBlock(E, n, 1),
         (Operand(OperandKind.VECTOR, 3, 0, strides),),

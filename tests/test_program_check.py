@@ -12,7 +12,7 @@ from openspyre.card import programs
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.text import parse_program
-from openspyre.program.model import OperandKind, Program, Step, StepKind
+from openspyre.program.model import Gather, Map, OperandKind, Program, Reduce, Rows, Scatter, Step
 from openspyre.program.verify import problems
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.ops.expression import Code, Instruction
@@ -20,7 +20,7 @@ from openspyre.spec.ops.expression import Code, Instruction
 NUMBERS = (-1, 0, 1, 2, 3, 5, 8, 31, 32, 33, 64, 65, 127, 128, 129)
 # What the card's form of a program cannot say wrong.
 STRICTER = ("inputs, there are", "a contraction has", "is said to be only read")
-KINDS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.GATHER, StepKind.SCATTER)
+KINDS = (Map, Reduce, Rows, Gather, Scatter)
 
 DRAW = """
 program "draw" pool 0
@@ -86,9 +86,11 @@ def steps() -> list[tuple[Program, Step]]:
     draws = [DRAW.format(row=row, dtype=dtype, first=a, second=b) for row, dtype, a, b in DRAWS]
     drawn = [emit_documented(pipeline.run(parse_program(text), verify=True)) for text in draws]
     made = [backend.FuseSteps().run(backend.compile_emitted(bundle)) for bundle in (*samples.samples(), *drawn)]
-    opcodes = {i.opcode for program in made for step in program.steps if step.code for i in step.code.instructions}
+    opcodes = {
+        i.opcode for program in made for step in program.steps if isinstance(step, Map) for i in step.code.instructions
+    }
     assert opcodes >= {"philox", "normal", "mul_high"}
-    return [(program, step) for program in made for step in program.steps if step.kind in KINDS]
+    return [(program, step) for program in made for step in program.steps if isinstance(step, KINDS)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -109,7 +111,7 @@ def test_the_verifier_and_the_card_say_the_same(seed):
 @pytest.mark.parametrize("bits", [-1, 1 << 32, 1 << 62])
 def test_a_constant_that_no_word_holds_is_refused_with_words(bits: int) -> None:
     program = backend.FuseSteps().run(backend.compile_emitted(samples.normalised()))
-    step = next(step for step in program.steps if step.stages)
+    step = next(step for step in program.steps if isinstance(step, Rows))
     at = next(i for i, stage in enumerate(step.stages) if stage.code.constants)
     code = replace(step.stages[at].code, constants=(bits, *step.stages[at].code.constants[1:]))
     stages = (*step.stages[:at], replace(step.stages[at], code=code), *step.stages[at + 1 :])

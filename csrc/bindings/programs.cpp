@@ -58,7 +58,6 @@ const std::unordered_map<std::string_view, Op>& opcodes() {
 
 VectorCode code_of(const py::handle& model) {
   VectorCode code;
-  if (model.is_none()) return code;
   auto target = static_cast<uint8_t>(py::len(model.attr("inputs")));
   for (const uint32_t bits : field<std::vector<uint32_t>>(model, "constants"))
     code.constants.push_back({target++, bits});
@@ -130,34 +129,68 @@ RowStage stage_of(const py::handle& model) {
   return stage;
 }
 
+VectorCode optional_code(const py::handle& model) { return model.is_none() ? VectorCode{} : code_of(model); }
+
+void read_index(const py::handle& model, Step& step) {
+  step.code = code_of(model.attr("code"));
+  step.index_stride = field<int64_t>(model, "index_stride");
+  step.index_bound = field<int64_t>(model, "index_bound");
+}
+
+// What a step of its kind has of its own.
+void read_own(const py::handle& model, Step& step) {
+  switch (step.kind) {
+    case StepKind::Map:
+      step.code = code_of(model.attr("code"));
+      break;
+    case StepKind::Reduce:
+      step.code = code_of(model.attr("code"));
+      step.combine = by_name<Combine>(model.attr("combine"));
+      step.finish = code_of(model.attr("finish"));
+      break;
+    case StepKind::Rows:
+      for (const py::handle stage : model.attr("stages")) step.stages.push_back(stage_of(stage));
+      step.row_results = field<std::vector<uint8_t>>(model, "results");
+      break;
+    case StepKind::Contract:
+      step.k_extent = field<int64_t>(model, "k_extent");
+      step.k_lanes = field<int32_t>(model, "k_lanes");
+      step.b_row_stride = field<int64_t>(model, "b_row_stride");
+      step.b_along_k = field<bool>(model, "b_along_k");
+      step.a_code = optional_code(model.attr("a_code"));
+      step.b_code = optional_code(model.attr("b_code"));
+      break;
+    case StepKind::Relayout:
+      step.views = {view_of(model.attr("source")), view_of(model.attr("target"))};
+      break;
+    case StepKind::Gather:
+      read_index(model, step);
+      break;
+    case StepKind::Scatter:
+      read_index(model, step);
+      step.accumulate = field<bool>(model, "accumulate");
+      break;
+    case StepKind::Scan:
+    case StepKind::Sort:
+      step.combine = by_name<Combine>(model.attr("combine"));
+      break;
+  }
+}
+
 Step step_of(const py::handle& model) {
   Step step;
   step.name = field<std::string>(model, "name");
-  step.kind = by_name<StepKind>(model.attr("kind"));
-  step.cores = field<std::vector<int32_t>>(model, "cores");
-  for (const py::handle loop : model.attr("loops")) {
-    step.loops.push_back({field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
-  }
-  if (!model.attr("lane").is_none()) read_lane(model.attr("lane"), step.lane);
+  step.kind = by_name<StepKind>(py::type::of(model).attr("__name__"));
   for (const py::handle operand : model.attr("inputs")) step.inputs.push_back(operand_of(operand));
   for (const py::handle operand : model.attr("outputs")) step.outputs.push_back(operand_of(operand));
-  step.code = code_of(model.attr("code"));
-  step.finish = code_of(model.attr("finish"));
-  if (!model.attr("combine").is_none()) step.combine = by_name<Combine>(model.attr("combine"));
-  for (const py::handle stage : model.attr("stages")) step.stages.push_back(stage_of(stage));
-  step.row_results = field<std::vector<uint8_t>>(model, "row_results");
-  if (const py::object contraction = model.attr("contraction"); !contraction.is_none()) {
-    step.k_extent = field<int64_t>(contraction, "k_extent");
-    step.k_lanes = field<int32_t>(contraction, "k_lanes");
-    step.b_row_stride = field<int64_t>(contraction, "b_row_stride");
-    step.b_along_k = field<bool>(contraction, "b_along_k");
-    step.a_code = code_of(contraction.attr("a_code"));
-    step.b_code = code_of(contraction.attr("b_code"));
+  if (step.kind != StepKind::Relayout) {
+    for (const py::handle loop : model.attr("loops"))
+      step.loops.push_back(
+          {field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
+    read_lane(model.attr("lane"), step.lane);
+    step.cores = field<std::vector<int32_t>>(model, "cores");
   }
-  for (const py::handle view : model.attr("views")) step.views.push_back(view_of(view));
-  step.index_stride = field<int64_t>(model, "index_stride");
-  step.index_bound = field<int64_t>(model, "index_bound");
-  step.accumulate = field<bool>(model, "accumulate");
+  read_own(model, step);
   return step;
 }
 

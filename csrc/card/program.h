@@ -117,9 +117,8 @@ struct Step {
   std::vector<Operand> inputs, outputs;
   VectorCode code, finish;
   Combine combine = Combine::Sum;
-  std::vector<RowStage> stages;  // Rows: row registers 0..inputs-1 are the inputs
-  std::vector<uint8_t>
-      row_results;  // Rows: row register or 128 + row scalar of each output; empty: the last stage's target
+  std::vector<RowStage> stages;      // Rows: row registers 0..inputs-1 are the inputs
+  std::vector<uint8_t> row_results;  // Rows: row register or 128 + row scalar of each output
 
   // Contract. Loops: batch loops, then m, then n blocks (lane.block_loop), then k blocks of `k_lanes` (reduced). A is
   // read as Vector along k, B as Vector along n with one row per k, or along k with one row per n (`b_along_k`): from

@@ -45,12 +45,6 @@ std::vector<CodeInput> stage_inputs(const RowStage& stage, const RowTypes& types
   return inputs;
 }
 
-std::vector<uint8_t> results_of(const Step& step) {
-  if (!step.row_results.empty() || step.stages.empty()) return step.row_results;
-  const RowStage& last = step.stages.back();
-  return {static_cast<uint8_t>(last.kind == RowStage::Kind::Map ? last.target : kRowScalar + last.target)};
-}
-
 uint8_t target_name(const RowStage& stage) {
   return static_cast<uint8_t>(stage.kind == RowStage::Kind::Map ? stage.target : kRowScalar + stage.target);
 }
@@ -112,7 +106,7 @@ void check_row_stages(const Step& step, std::vector<std::string>& problems) {
   }
   if (constants > kMaxStageConstants)
     problems.push_back("the stages have more than " + std::to_string(kMaxStageConstants) + " constants");
-  const std::vector<uint8_t> results = results_of(step);
+  const std::vector<uint8_t>& results = step.row_results;
   if (results.size() != step.outputs.size())
     problems.push_back(std::to_string(results.size()) + " row results for " + std::to_string(step.outputs.size()) +
                        " outputs");
@@ -134,7 +128,7 @@ namespace {
 class Planner {
  public:
   Planner(const Step& step, const VectorKernels& kernels) : step_(step), kernels_(kernels), types_(step) {
-    plan_.results = results_of(step);
+    plan_.results = step.row_results;
     plan_.stored_row.assign(kMaxRowRegisters, -1);
     plan_.passes.emplace_back();
     row_bytes_ = step.lane.lanes * static_cast<int64_t>(sizeof(Lane));

@@ -63,7 +63,7 @@ struct RowPlan {
   std::vector<RowPass> passes;
   std::vector<int> stored_row;  // place in row memory of a row register that outlives its pass; -1: none
   int stored_rows = 0;
-  std::vector<uint8_t> results;  // as Step::row_results, filled in
+  std::vector<uint8_t> results;  // as Step::row_results
   std::vector<Lane> constants;
   std::vector<RegisterType> types;  // of each output's register
 };

@@ -166,10 +166,7 @@ void StepWalk::reduce(int core) {
   });
 }
 
-bool StepWalk::is_row_scalar(size_t output) const {
-  if (!step_.row_results.empty()) return step_.row_results[output] >= kRowScalar;
-  return step_.stages.back().kind == RowStage::Kind::Reduce;
-}
+bool StepWalk::is_row_scalar(size_t output) const { return step_.row_results[output] >= kRowScalar; }
 
 void StepWalk::rows(int core) {
   each_point(core, true, [&](const StreamOffsets& at, int valid) { require_clean_inputs(at, valid); });

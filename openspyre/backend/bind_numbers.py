@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from openspyre.program.model import Operand, OperandKind, Program, Space, Step
+from openspyre.program.model import LoopNest, Operand, OperandKind, Program, Relayout, Space, Step
 from openspyre.program.tree import mapped
 
 
@@ -40,12 +40,13 @@ def _lies_in(operand: Operand) -> bool:
 
 def _read_otherwise(step: Step) -> list[int]:
     """Symbols that a step takes for more than one value."""
-    whole = [view.symbol for view in step.views] + [operand.symbol for operand in step.outputs if _lies_in(operand)]
-    moving = [o.symbol for o in step.inputs if _lies_in(o) and not (o.kind is OperandKind.SPLAT and _stays(step, o))]
-    return [*whole, *moving]
+    read = [
+        o for o in step.inputs if isinstance(step, Relayout) or not (o.kind is OperandKind.SPLAT and _stays(step, o))
+    ]
+    return [operand.symbol for operand in (*read, *step.outputs) if _lies_in(operand)]
 
 
-def _stays(step: Step, operand: Operand) -> bool:
+def _stays(step: LoopNest, operand: Operand) -> bool:
     loops = zip(step.loops, operand.strides, strict=True)
     return (
         operand.offset == 0
@@ -66,5 +67,4 @@ def _bound(step: Step, taken: dict[int, int], names: dict[int, int]) -> Step:
         step,
         inputs=tuple(map(bound, step.inputs)),
         outputs=tuple(map(bound, step.outputs)),
-        views=tuple(replace(view, symbol=names[view.symbol]) for view in step.views),
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from openspyre.artifact.emitted import Number
-from openspyre.program.model import Operand, OperandKind, Step, StepKind
+from openspyre.program.model import Map, Operand, OperandKind, Reduce, Step
 from openspyre.spec.encodings import float_bits, sen169_decode, sen169_encode
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
@@ -24,7 +24,7 @@ def with_known_numbers(step: Step, known: Sequence[Number | None]) -> Step:
     }
     if not numbers:
         return step
-    if step.kind not in (StepKind.MAP, StepKind.REDUCE) or step.code is None:
+    if not isinstance(step, Map | Reduce):
         raise InternalError(f"{step.name}: a number among the tensors of a step that is no map")
     left = tuple(operand for place, operand in enumerate(step.inputs) if place not in numbers)
     if not left:  # a step has inputs; nobody looks at this one

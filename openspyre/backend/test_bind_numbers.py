@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.backend.bind_numbers import BindNumbers
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind, Use
+from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Use
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, Value, call, trace
 
@@ -16,12 +16,12 @@ def rows(symbol: int) -> Operand:
     return Operand(OperandKind.VECTOR, symbol, 0, (64,))
 
 
-def added(first: Operand, second: Operand, target: Operand) -> Step:
+def added(first: Operand, second: Operand, target: Operand) -> Map:
     def body(a: Value, b: Value) -> Value:
         return call("add", a, b)
 
     code = trace(body, (Lane.FLOAT, Lane.FLOAT))
-    return Step("add", StepKind.MAP, (Loop(8),), LaneBlock(64, 64, -1), (first, second), (target,), code)
+    return Map("add", (Loop(8),), LaneBlock(64, 64, -1), (first, second), (target,), code)
 
 
 ONE = Operand(OperandKind.SPLAT, EPS, 0, (0,))

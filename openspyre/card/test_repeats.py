@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from openspyre.card import cards, programs
-from openspyre.program.model import LaneBlock, Loop, Node, Operand, OperandKind, Program, Repeat, Space, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Repeat, Space
 from openspyre.program.text import parse_program, print_program
 from openspyre.program.tree import in_iteration, unrolled
 from openspyre.program.verify import problems
@@ -44,7 +44,7 @@ def operands(draw: st.DrawFn, loops: tuple[int, ...], counts: tuple[int, ...], s
 
 
 @st.composite
-def steps(draw: st.DrawFn, counts: tuple[int, ...]) -> Step:
+def steps(draw: st.DrawFn, counts: tuple[int, ...]) -> Map:
     loops = (draw(st.integers(1, 4)),)
     places = [(symbol, Space.MEMORY) for symbol in range(4)] + [(0, Space.SCRATCHPAD)]
     target = draw(st.sampled_from(places))
@@ -55,9 +55,9 @@ def steps(draw: st.DrawFn, counts: tuple[int, ...]) -> Step:
     return sum_of(first, second, out, loops)
 
 
-def sum_of(first: Operand, second: Operand, out: Operand, loops: tuple[int, ...] = (1,), name: str = "sum") -> Step:
+def sum_of(first: Operand, second: Operand, out: Operand, loops: tuple[int, ...] = (1,), name: str = "sum") -> Map:
     nest = tuple(Loop(extent) for extent in loops)
-    return Step(name, StepKind.MAP, nest, LaneBlock(STICK, STICK, -1), (first, second), (out,), SUM)
+    return Map(name, nest, LaneBlock(STICK, STICK, -1), (first, second), (out,), SUM)
 
 
 @st.composite
@@ -79,7 +79,7 @@ def interpret(body: tuple[Node, ...], memory: Memory, iterations: tuple[int, ...
             case Repeat(count, inner):
                 for index in range(count):
                     interpret(inner, memory, (*iterations, index))
-            case Step(loops=(loop,), inputs=inputs, outputs=(out,)):
+            case Map(loops=(loop,), inputs=inputs, outputs=(out,)):
                 total = [sum(sticks(memory, o, i, iterations) for o in inputs) for i in range(loop.extent)]
                 for i, values in enumerate(total):
                     sticks(memory, out, i, iterations)[:] = values
@@ -133,7 +133,7 @@ def test_a_tree_does_what_its_iterations_do_one_by_one(body: tuple[Node, ...], s
     assert on_the_card(unrolled(program), images) == found
 
 
-def tile(advance: tuple[int, ...] = (1,)) -> Step:
+def tile(advance: tuple[int, ...] = (1,)) -> Map:
     return sum_of(at(0, 0, (1,), advance, Space.MEMORY), at(1, 0, (1,), (), Space.MEMORY), whole(2), name="tile")
 
 

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from openspyre.program.model import (
-    LaneBlock,
+    Contract,
+    Gather,
+    LoopNest,
     Node,
     Operand,
     OperandKind,
     Program,
+    Relayout,
     Repeat,
+    Scatter,
     Space,
     Step,
-    StepKind,
-    View,
 )
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
@@ -88,10 +90,10 @@ def _in_loops(
 ) -> Iterator[tuple[Step, tuple[_Loop, ...]]]:
     for number, node in enumerate(body):
         match node:
-            case Step():
-                yield node, loops
             case Repeat(count, inner):
                 yield from _in_loops(inner, (*loops, _Loop((*path, number), count)), (*path, number))
+            case step:
+                yield step, loops
 
 
 def _access(step: Step, operand: Operand, loops: tuple[_Loop, ...]) -> _Access | None:
@@ -127,7 +129,8 @@ def byte_span(step: Step, operand: Operand, counts: tuple[int, ...] = ()) -> tup
         return None
     per_stick = DataFormats[operand.data_format].elems_per_stick()
     itemsize = STICK_BYTES // per_stick
-    if (view := _view_of(step, operand)) is not None:
+    if isinstance(step, Relayout):
+        view = step.source if operand is step.inputs[0] else step.target
         reaches = [view.layout.device_bytes // itemsize - 1]
     else:
         reaches = _reaches(step, operand, per_stick)
@@ -137,31 +140,22 @@ def byte_span(step: Step, operand: Operand, counts: tuple[int, ...] = ()) -> tup
     return first * itemsize, (last + 1) * itemsize
 
 
-def _view_of(step: Step, operand: Operand) -> View | None:
-    """The view of a whole buffer that an operand stands for."""
-    if len(step.views) != len(step.inputs) + len(step.outputs):
-        return None
-    operands = (*step.inputs, *step.outputs)
-    return next(view for other, view in zip(operands, step.views, strict=True) if other is operand)
-
-
-def _reaches(step: Step, operand: Operand, per_stick: int) -> list[int]:
+def _reaches(step: LoopNest, operand: Operand, per_stick: int) -> list[int]:
     """Elements from the first to the last place along each loop, and below the loops: lanes, rows of a second operand, a table."""
-    lane = step.lane or LaneBlock(per_stick, 1, -1)
+    lane = step.lane
     along, lanes, extent = lane.block_loop, lane.lanes, lane.extent
-    contraction = step.contraction
-    is_a, is_b = (bool(contraction) and len(step.inputs) > n and operand is step.inputs[n] for n in (0, 1))
     found = []
     rows = -1  # the loop over blocks of rows of a second operand
-    if contraction is not None and (is_a or is_b):
+    is_a, is_b = (len(step.inputs) > n and operand is step.inputs[n] for n in (0, 1))
+    if isinstance(step, Contract) and (is_a or is_b):
         k = len(step.loops) - 1
-        if is_a or contraction.b_along_k:
-            along, lanes, rows = k, contraction.k_lanes, lane.block_loop if is_b else -1
-            extent, count = contraction.k_extent, lane.extent
+        if is_a or step.b_along_k:
+            along, lanes, rows = k, step.k_lanes, lane.block_loop if is_b else -1
+            extent, count = step.k_extent, lane.extent
         else:
-            rows, count = k, contraction.k_extent
+            rows, count = k, step.k_extent
         if is_b:
-            found.append((count - 1) * contraction.b_row_stride)
+            found.append((count - 1) * step.b_row_stride)
     vector = operand.kind is OperandKind.VECTOR
     for number, (loop, stride) in enumerate(zip(step.loops, operand.strides, strict=True)):
         if number != rows and not (operand.kind in (OperandKind.VECTOR, OperandKind.STRIDED) and number == along):
@@ -176,9 +170,7 @@ def _reaches(step: Step, operand: Operand, per_stick: int) -> list[int]:
         ends = [(blocks - 1) * stride + (extent - (blocks - 1) * lanes - 1) * operand.tile_stride]
         ends += [(blocks - 2) * stride + (lanes - 1) * operand.tile_stride] if blocks > 1 else []
         found.append(max(ends, key=abs))
-    table = (
-        step.inputs[0] if step.kind is StepKind.GATHER else step.outputs[0] if step.kind is StepKind.SCATTER else None
-    )
-    if operand is table:
-        found.append((max(1, step.index_bound) - 1) * step.index_stride)
+    match step:
+        case Gather(inputs=(table, *_)) | Scatter(outputs=(table, *_)) if operand is table:
+            found.append((max(1, step.index_bound) - 1) * step.index_stride)
     return found

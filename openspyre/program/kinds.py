@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from openspyre.program.model import (
     MAX_ROW_SCALARS,
     MAX_ROWS,
     MAX_STAGE_CONSTANTS,
     ROW_SCALAR,
+    Contract,
+    Gather,
+    LoopNest,
+    Map,
     Operand,
     OperandKind,
+    Reduce,
+    Relayout,
+    Rows,
     RowStage,
+    Scan,
+    Scatter,
+    Sort,
     Step,
-    StepKind,
 )
 from openspyre.program.registers import (
     Register,
@@ -23,17 +32,40 @@ from openspyre.program.registers import (
     loaded_type,
     result_types,
 )
-from openspyre.spec.ops.expression import MAX_REGISTERS
+from openspyre.spec.ops.expression import MAX_REGISTERS, Code
 from openspyre.spec.ops.row import Fold
 
 _ROW_FOLDS = (Fold.SUM, Fold.PROD, Fold.MAX, Fold.MIN)
+
+
+def kind_problems(step: Step) -> Iterator[str]:
+    """What is wrong with a step for one of its kind; its loops, lanes and operands are known to be sound."""
+    match step:
+        case Map():
+            return _map(step)
+        case Reduce():
+            return _reduce(step)
+        case Rows():
+            return _rows(step)
+        case Contract():
+            return _contract(step)
+        case Relayout():
+            return _relayout(step)
+        case Gather():
+            return _gather(step)
+        case Scatter():
+            return _scatter(step)
+        case Scan():
+            return _runs(step, 1, (Fold.SUM, Fold.PROD))
+        case Sort():
+            return _sort(step)
 
 
 def element_text(operand: Operand) -> str:
     return f"{operand.dtype} in {operand.data_format}"
 
 
-def _results(step: Step, found: list[Register]) -> Iterator[str]:
+def _results(step: LoopNest, found: list[Register]) -> Iterator[str]:
     if len(found) != len(step.outputs):
         yield f"{len(found)} results for {len(step.outputs)} outputs"
     for place, (kind, output) in enumerate(zip(found, step.outputs, strict=False)):
@@ -41,41 +73,35 @@ def _results(step: Step, found: list[Register]) -> Iterator[str]:
             yield f"output {place}: {kind} has no way into {element_text(output)}; convert it in the code first"
 
 
-def _not_reduced(step: Step) -> Iterator[str]:
-    if (step.lane is not None and step.lane.reduced) or any(loop.reduced for loop in step.loops):
+def _not_reduced(step: LoopNest) -> Iterator[str]:
+    if step.lane.reduced or any(loop.reduced for loop in step.loops):
         yield "only reductions and rows have reduced loops or lanes"
 
 
-def _map(step: Step) -> Iterator[str]:
+def _map(step: Map) -> Iterator[str]:
     yield from _not_reduced(step)
-    yield from _coded(step, [loaded_type(operand) for operand in step.inputs])
+    yield from _coded(step, step.code, [loaded_type(operand) for operand in step.inputs])
 
 
-def _coded(step: Step, inputs: list[Register]) -> Iterator[str]:
-    if step.code is None:
-        yield "there is no code"
-        return
+def _coded(step: LoopNest, code: Code, inputs: list[Register]) -> Iterator[str]:
     found: list[str] = []
-    types = result_types(step.code, inputs, "code", found)
+    types = result_types(code, inputs, "code", found)
     yield from found
     yield from _results(step, types)
 
 
-def _reduced_lanes(step: Step) -> Iterator[str]:
+def _reduced_lanes(step: LoopNest) -> Iterator[str]:
     lane = step.lane
-    if lane is not None and lane.block_loop >= 0 and step.loops[lane.block_loop].reduced != lane.reduced:
+    if lane.block_loop >= 0 and step.loops[lane.block_loop].reduced != lane.reduced:
         yield "the lanes and the loop over their blocks must both be reduced, or neither"
 
 
-def _reduce(step: Step) -> Iterator[str]:
+def _reduce(step: Reduce) -> Iterator[str]:
     yield from _reduced_lanes(step)
     for place, output in enumerate(step.outputs):
         for number, loop in enumerate(step.loops):
             if loop.reduced and output.strides[number]:
                 yield f"output {place} moves with the reduced loop {number}"
-    if step.code is None or step.finish is None:
-        yield "a reduction has a code and a finish"
-        return
     found: list[str] = []
     types = result_types(step.code, [loaded_type(operand) for operand in step.inputs], "code", found)
     yield from found
@@ -89,7 +115,7 @@ def _reduce(step: Step) -> Iterator[str]:
     yield from _results(step, totals)
 
 
-def _rows(step: Step) -> Iterator[str]:
+def _rows(step: Rows) -> Iterator[str]:
     yield from _reduced_lanes(step)
     for number, loop in enumerate(step.loops):
         if loop.reduced and loop.split != 1:
@@ -118,7 +144,7 @@ def target_of(stage: RowStage) -> int:
     return stage.target + (0 if stage.combine is None else ROW_SCALAR)
 
 
-def _stage(step: Step, stage: RowStage, known: dict[int, Register]) -> Iterator[str]:
+def _stage(step: Rows, stage: RowStage, known: dict[int, Register]) -> Iterator[str]:
     maps = stage.combine is None
     if not 0 <= stage.target < (MAX_ROWS if maps else MAX_ROW_SCALARS):
         yield f"the target {stage.target} is beyond the last row register or scalar"
@@ -141,13 +167,12 @@ def _stage(step: Step, stage: RowStage, known: dict[int, Register]) -> Iterator[
             yield "a finish reads row scalars and the launch's scalars only"
 
 
-def _is_scalar(step: Step, row: int) -> bool:
+def _is_scalar(step: Rows, row: int) -> bool:
     return row < len(step.inputs) and step.inputs[row].kind is OperandKind.SCALAR
 
 
-def _row_results(step: Step, known: dict[int, Register]) -> Iterator[str]:
-    results = step.row_results or tuple(target_of(stage) for stage in step.stages[-1:])
-    written = {target_of(stage) for stage in step.stages}
+def _row_results(step: Rows, known: dict[int, Register]) -> Iterator[str]:
+    results, written = step.results, {target_of(stage) for stage in step.stages}
     if len(results) != len(step.outputs):
         yield f"{len(results)} row results for {len(step.outputs)} outputs"
     for place, (row, output) in enumerate(zip(results, step.outputs, strict=False)):
@@ -159,7 +184,7 @@ def _row_results(step: Step, known: dict[int, Register]) -> Iterator[str]:
             yield f"output {place}: its format cannot hold the row result"
 
 
-def _indexed(step: Step) -> Iterator[str]:
+def _indexed(step: Gather | Scatter) -> Iterator[str]:
     yield from _not_reduced(step)
     if len(step.inputs) != 2 or len(step.outputs) != 1:
         yield "needs two inputs (table or values, and index) and one output"
@@ -171,21 +196,19 @@ def _indexed(step: Step) -> Iterator[str]:
         yield "the index must be an integer operand"
     if step.index_bound < 1:
         yield f"index_bound is {step.index_bound}, at least 1 is needed"
-    yield from _coded(step, [loaded_type(step.inputs[0])])
+    yield from _coded(step, step.code, [loaded_type(step.inputs[0])])
 
 
-def _gather(step: Step) -> Iterator[str]:
+def _gather(step: Gather) -> Iterator[str]:
     yield from _indexed(step)
-    if step.accumulate:
-        yield "a gather cannot accumulate"
     if len(step.inputs) == 2 and step.inputs[1].kind is OperandKind.VECTOR:
         if step.inputs[0].kind is not OperandKind.SPLAT:
             yield "an index per lane needs a table read as Splat"
-        if step.lane is not None and step.lane.store_padding:
+        if step.lane.store_padding:
             yield "padding lanes have no index: an index per lane cannot store them"
 
 
-def _scatter(step: Step) -> Iterator[str]:
+def _scatter(step: Scatter) -> Iterator[str]:
     yield from _indexed(step)
     for number, loop in enumerate(step.loops):
         if loop.split != 1 and step.outputs and not step.outputs[0].strides[number]:
@@ -194,14 +217,12 @@ def _scatter(step: Step) -> Iterator[str]:
         yield "a scatter takes one index per point"
 
 
-def _runs(step: Step) -> Iterator[str]:
-    """Scans and sorts: rows go from front to back, so neighbours in a row are neighbours in memory."""
-    sorts = step.kind is StepKind.SORT
-    last = 2 if sorts else 1
+def _runs(step: Scan | Sort, last: int, folds: tuple[Fold, ...]) -> Iterator[str]:
+    """Rows go from front to back, so neighbours in a row are neighbours in memory. `last`: the loop along a row of the results."""
     if len(step.inputs) != 1 or len(step.outputs) != last or len(step.loops) != last + 1:
         yield f"needs one input, {last} output(s) and {last + 1} loops"
         return
-    if step.combine not in ((Fold.MAX, Fold.MIN) if sorts else (Fold.SUM, Fold.PROD)):
+    if step.combine not in folds:
         yield "this combination of elements is none of its own"
     (source,), first = step.inputs, step.outputs[0]
     if source.strides[1] != 1 or any(o.strides[last] != 1 or o.kind is not OperandKind.SPLAT for o in step.outputs):
@@ -210,17 +231,24 @@ def _runs(step: Step) -> Iterator[str]:
         yield "values keep their format"
     if step.loops[last].split != 1 or step.loops[1].split != 1:
         yield "a row cannot be split over cores"
-    if sorts and step.loops[2].extent > step.loops[1].extent:
+
+
+def _sort(step: Sort) -> Iterator[str]:
+    found = list(_runs(step, 2, (Fold.MAX, Fold.MIN)))
+    yield from found
+    if found:
+        return
+    if step.loops[2].extent > step.loops[1].extent:
         yield "more elements are kept than a row has"
-    if sorts and (step.outputs[1].dtype not in ("int32", "int64") or step.outputs[1].data_format != "IEEE_INT32"):
+    if step.outputs[1].dtype not in ("int32", "int64") or step.outputs[1].data_format != "IEEE_INT32":
         yield "places are int32"
 
 
-def _contract(step: Step) -> Iterator[str]:
-    if len(step.inputs) != 2 or len(step.outputs) != 1 or step.contraction is None:
-        yield "a contraction has two inputs, one output and says how long its sums are"
+def _contract(step: Contract) -> Iterator[str]:
+    if len(step.inputs) != 2 or len(step.outputs) != 1:
+        yield "a contraction has two inputs and one output"
         return
-    for name, code in (("A", step.contraction.a_code), ("B", step.contraction.b_code)):
+    for name, code in (("A", step.a_code), ("B", step.b_code)):
         if code is None:
             continue
         found: list[str] = []
@@ -230,13 +258,10 @@ def _contract(step: Step) -> Iterator[str]:
             yield f"the code of {name} has one result, a number to be multiplied"
 
 
-KINDS: dict[StepKind, Callable[[Step], Iterator[str]]] = {
-    StepKind.MAP: _map,
-    StepKind.REDUCE: _reduce,
-    StepKind.ROWS: _rows,
-    StepKind.CONTRACT: _contract,
-    StepKind.GATHER: _gather,
-    StepKind.SCATTER: _scatter,
-    StepKind.SCAN: _runs,
-    StepKind.SORT: _runs,
-}
+def _relayout(step: Relayout) -> Iterator[str]:
+    if len(step.inputs) != 1 or len(step.outputs) != 1:
+        yield "a relayout has one input and one output"
+    if any(len(view.size) != len(view.stride) for view in (step.source, step.target)):
+        yield "a view has as many strides as sizes"
+    if step.source.size != step.target.size:
+        yield "source and target of a relayout have different sizes"

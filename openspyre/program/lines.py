@@ -104,6 +104,11 @@ class Lines:
                 self._lines.append((number, found))
         self._next = 0
 
+    @property
+    def keyword(self) -> str:
+        """Of the next line; none at the end."""
+        return self._lines[self._next][1].keyword if self._next < len(self._lines) else ""
+
     def next_is(self, keyword: str) -> bool:
         return self._next < len(self._lines) and self._lines[self._next][1].keyword == keyword
 
@@ -115,10 +120,6 @@ class Lines:
 
     def all(self, keyword: str) -> Iterator[Line]:
         while self.next_is(keyword):
-            yield self.take(keyword)
-
-    def at_most_one(self, keyword: str) -> Iterator[Line]:
-        if self.next_is(keyword):
             yield self.take(keyword)
 
     def expect_end(self) -> None:

@@ -8,7 +8,7 @@ from `csrc/generate.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from openspyre.spec.layout import SpyreTensorLayout
@@ -51,23 +51,6 @@ class Use(StrEnum):
     SCRATCH = "scratch"  # nobody looks at it before or after the launch, and no other symbol is in its memory
 
 
-class StepKind(StrEnum):
-    MAP = "map"  # code over inputs, stored to outputs
-    REDUCE = (
-        "reduce"  # `code` gives one register, `combine` folds it over reduced loops and lanes, `finish` maps the total
-    )
-    ROWS = "rows"  # stages of map and reduce over one row, fp32 in between
-    CONTRACT = "contract"  # outputs[0][.., n] = sum over k of inputs[0][.., k] * inputs[1][.., k, n]
-    RELAYOUT = "relayout"  # elements from one view to another, any layouts: a copy of the DMA's
-    GATHER = "gather"  # rows of a table by an index tensor
-    SCATTER = "scatter"  # the reverse: set or add
-    # Rows of elements one behind the other, operands read and written as splats. Loops: rows, then the elements of a row.
-    SCAN = "scan"  # running sum or product
-    SORT = (
-        "sort"  # a third loop counts the elements kept, largest (max) or smallest (min) first; values and int32 places
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Loop:
     extent: int
@@ -102,9 +85,8 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A strided view in host coordinates of a whole buffer: operands of a relayout."""
+    """A strided view in host coordinates of a whole buffer: one side of a relayout."""
 
-    symbol: int
     dtype: str
     layout: SpyreTensorLayout
     buffer_dtype: str
@@ -125,10 +107,56 @@ class RowStage:
     combine: Fold | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart.
+Head = tuple[str, tuple[Loop, ...], LaneBlock, tuple[Operand, ...], tuple[Operand, ...]]
 
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """What every step has but a relayout: loops, and operands that move along them."""
+
+    name: str
+    loops: tuple[Loop, ...]
+    lane: LaneBlock
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    # The core of each slice, first loop fastest; empty: slice i is core i's.
+    cores: tuple[int, ...] = field(default=(), kw_only=True)
+
+    @property
+    def head(self) -> Head:
+        """What comes before the fields of its own in every step: `Map(*nest.head, code)`."""
+        return self.name, self.loops, self.lane, self.inputs, self.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Map(LoopNest):
+    """Code over inputs, stored to outputs."""
+
+    code: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(LoopNest):
+    """`code` gives one register, `combine` folds it over reduced loops and lanes, `finish` maps the total."""
+
+    code: Code
+    combine: Fold
+    finish: Code
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(LoopNest):
+    """Stages of map and reduce over one row, fp32 in between."""
+
+    stages: tuple[RowStage, ...]
+    results: tuple[int, ...]  # row register, or 128 + row scalar, of each output
+
+
+@dataclass(frozen=True, slots=True)
+class Contract(LoopNest):
+    """outputs[0][.., n] = sum over k of inputs[0][.., k] * inputs[1][.., k, n].
+
+    The second operand has a row of sticks along n for every k, or one along k for every n, `b_row_stride` elements apart.
     `a_code`, `b_code`: what elements of an operand go through before they are multiplied, one float in, one out.
     """
 
@@ -141,24 +169,50 @@ class Contraction:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Gather(LoopNest):
+    """Rows of a table, inputs[0], by an index tensor, inputs[1]."""
+
+    code: Code
+    index_stride: int
+    index_bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(LoopNest):
+    """The reverse: inputs[0] set, or added (`accumulate`), where inputs[1] says."""
+
+    code: Code
+    index_stride: int
+    index_bound: int
+    accumulate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(LoopNest):
+    """Running sum or product of rows of elements one behind the other, read and written as splats. Loops: rows, elements of a row."""
+
+    combine: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(LoopNest):
+    """Rows as a scan's; a third loop counts the elements kept, largest (max) or smallest (min) first: values, and int32 places."""
+
+    combine: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Relayout:
+    """Elements from one view to another, any layouts: a copy of the DMA's. Its operands tell where the two buffers begin."""
+
     name: str
-    kind: StepKind
-    loops: tuple[Loop, ...] = ()
-    lane: LaneBlock | None = None
-    inputs: tuple[Operand, ...] = ()
-    outputs: tuple[Operand, ...] = ()
-    code: Code | None = None
-    finish: Code | None = None
-    combine: Fold | None = None
-    stages: tuple[RowStage, ...] = ()
-    row_results: tuple[int, ...] = ()  # row register, or 128 + row scalar, of each output
-    contraction: Contraction | None = None
-    views: tuple[View, ...] = ()  # relayout: source, target
-    index_stride: int = 0
-    index_bound: int = 0
-    accumulate: bool = False
-    cores: tuple[int, ...] = ()  # the core of each slice, first loop fastest; empty: slice i is core i's
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    source: View
+    target: View
+
+
+Step = Map | Reduce | Rows | Contract | Relayout | Gather | Scatter | Scan | Sort
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +250,7 @@ class Program:
 def _listed(body: tuple[Node, ...]) -> Iterator[Step]:
     for node in body:
         match node:
-            case Step():
-                yield node
             case Repeat(_, inner):
                 yield from _listed(inner)
+            case step:
+                yield step

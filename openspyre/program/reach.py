@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from openspyre.program.model import LaneBlock, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import Contract, Gather, LaneBlock, LoopNest, Operand, OperandKind, Relayout, Scatter
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -31,21 +31,22 @@ def itemsize(data_format: str) -> int:
     return STICK_BYTES // DataFormats[data_format].elems_per_stick()
 
 
-def pieces(step: Step, place: int, *, output: bool) -> tuple[Piece, ...]:
+def pieces(step: LoopNest | Relayout, place: int, *, output: bool) -> tuple[Piece, ...]:
     """What a step touches of an operand in memory. Padding lanes are loaded as well, but nothing comes of them."""
     operand = (step.outputs if output else step.inputs)[place]
-    if step.kind is StepKind.RELAYOUT:  # its view tells which elements: all of the buffer, as far as this goes
-        size = step.views[1 if output else 0].layout.device_bytes
+    if isinstance(step, Relayout):  # its view tells which elements: all of the buffer, as far as this goes
+        size = (step.target if output else step.source).layout.device_bytes
         return (Piece(0, (), size // itemsize(operand.data_format)),)
     whole = Piece(0, tuple((loop.extent, stride) for loop, stride in zip(step.loops, operand.strides, strict=True)))
-    lane = step.lane
-    assert lane is not None, f"step {step.name!r} has no lanes"
-    if step.contraction is not None and not output:
+    if isinstance(step, Contract) and not output:
         return tuple(_contracted(step, operand, place, whole))
-    padded = output and lane.store_padding
-    found = _along_lanes([whole], operand, replace(lane, extent=_all_lanes(step)) if padded else lane)
-    if (step.kind, place, output) in ((StepKind.GATHER, 0, False), (StepKind.SCATTER, 0, True)):
-        found = _indexed(step, operand, found)
+    padded = output and step.lane.store_padding
+    found = _along_lanes([whole], operand, replace(step.lane, extent=_all_lanes(step)) if padded else step.lane)
+    match step, place, output:
+        case (Gather() as gather, 0, False):
+            found = _gathered(gather, operand, found)
+        case (Scatter() as scatter, 0, True):
+            found = _chosen(found, scatter.index_bound, scatter.index_stride)
     return tuple(found)
 
 
@@ -66,8 +67,7 @@ def lanes_of(piece: Piece, offset: int, stick: int) -> tuple[int, int]:
     return low, low + piece.run
 
 
-def _all_lanes(step: Step) -> int:
-    assert step.lane is not None
+def _all_lanes(step: LoopNest) -> int:
     blocks = 1 if step.lane.block_loop < 0 else step.loops[step.lane.block_loop].extent
     return blocks * step.lane.lanes
 
@@ -102,15 +102,13 @@ def _in_last(piece: Piece, lane: LaneBlock) -> int:
     return lane.extent - lane.lanes * (blocks - 1)
 
 
-def _contracted(step: Step, operand: Operand, place: int, whole: Piece) -> list[Piece]:
-    assert step.contraction is not None and step.lane is not None
-    contraction = step.contraction
+def _contracted(step: Contract, operand: Operand, place: int, whole: Piece) -> list[Piece]:
     blocks = max((k for k, loop in enumerate(step.loops) if loop.reduced), default=-1)
-    along_k = LaneBlock(contraction.k_lanes, contraction.k_extent, blocks)
+    along_k = LaneBlock(step.k_lanes, step.k_extent, blocks)
     if place == 0:
         return _along_lanes([whole], operand, along_k)
-    lane, rows = (along_k, step.lane) if contraction.b_along_k else (step.lane, along_k)
-    return _along_lanes(_rows(whole, rows, contraction.b_row_stride), operand, lane)
+    lane, rows = (along_k, step.lane) if step.b_along_k else (step.lane, along_k)
+    return _along_lanes(_rows(whole, rows, step.b_row_stride), operand, lane)
 
 
 def _rows(piece: Piece, rows: LaneBlock, stride: int) -> list[Piece]:
@@ -120,10 +118,14 @@ def _rows(piece: Piece, rows: LaneBlock, stride: int) -> list[Piece]:
     return found if most is None else [most.with_axis(rows.lanes, stride), *found]
 
 
-def _indexed(step: Step, operand: Operand, found: list[Piece]) -> list[Piece]:
-    """All that an index can choose: rows `index_stride` apart, or without one the elements along the table's sticks."""
-    bound = max(1, step.index_bound)
-    if step.kind is StepKind.SCATTER or step.index_stride or step.inputs[1].kind is not OperandKind.VECTOR:
-        return [piece.with_axis(bound, step.index_stride, piece.run) for piece in found]
-    stick = DataFormats[operand.data_format].elems_per_stick()
+def _gathered(step: Gather, operand: Operand, found: list[Piece]) -> list[Piece]:
+    """Rows of the table `index_stride` apart, or without one the elements along its sticks."""
+    if step.index_stride or step.inputs[1].kind is not OperandKind.VECTOR:
+        return _chosen(found, step.index_bound, step.index_stride)
+    bound, stick = max(1, step.index_bound), DataFormats[operand.data_format].elems_per_stick()
     return [piece.with_axis(-(-bound // stick), operand.tile_stride, min(bound, stick)) for piece in found]
+
+
+def _chosen(found: list[Piece], bound: int, stride: int) -> list[Piece]:
+    """All that an index can choose."""
+    return [piece.with_axis(max(1, bound), stride, piece.run) for piece in found]

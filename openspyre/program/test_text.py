@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openspyre.program.lines import InvalidProgram
 from openspyre.program.model import (
-    Contraction,
+    Contract,
+    Gather,
     LaneBlock,
     Loop,
+    LoopNest,
+    Map,
     Operand,
     OperandKind,
     Program,
+    Reduce,
+    Relayout,
     Repeat,
+    Rows,
     RowStage,
+    Scan,
+    Scatter,
+    Sort,
     Space,
     Step,
-    StepKind,
     Use,
     View,
 )
@@ -60,27 +70,42 @@ OPERANDS = st.builds(
     TUPLES,
 )
 LAYOUTS = st.lists(st.integers(1, 300), max_size=4).map(lambda size: SpyreTensorLayout(size, "float16"))
-VIEWS = st.builds(View, st.integers(0, 9), DTYPES, LAYOUTS, DTYPES, TUPLES, TUPLES, NUMBERS, TUPLES, TUPLES)
-COMBINES = st.none() | st.sampled_from(list(Fold))
-STEPS = st.builds(
-    Step,
+VIEWS = st.builds(View, DTYPES, LAYOUTS, DTYPES, TUPLES, TUPLES, NUMBERS, TUPLES, TUPLES)
+FOLDS = st.sampled_from(list(Fold))
+OPERAND_LISTS = st.lists(OPERANDS, max_size=2).map(tuple)
+NESTS = st.builds(
+    LoopNest,
     name=NAMES,
-    kind=st.sampled_from(list(StepKind)),
     loops=st.lists(st.builds(Loop, NUMBERS, NUMBERS, st.booleans()), max_size=2).map(tuple),
-    lane=st.none() | st.builds(LaneBlock, NUMBERS, NUMBERS, NUMBERS, st.booleans(), st.booleans()),
-    inputs=st.lists(OPERANDS, max_size=2).map(tuple),
-    outputs=st.lists(OPERANDS, max_size=2).map(tuple),
-    code=st.none() | CODES,
-    finish=st.none() | CODES,
-    combine=COMBINES,
-    stages=st.lists(st.builds(RowStage, REGISTERS, CODES, st.integers(0, 140), COMBINES), max_size=2).map(tuple),
-    row_results=REGISTERS,
-    contraction=st.none() | st.builds(Contraction, NUMBERS, NUMBERS, NUMBERS, st.booleans()),
-    views=st.lists(VIEWS, max_size=2).map(tuple),
-    index_stride=NUMBERS,
-    index_bound=NUMBERS,
-    accumulate=st.booleans(),
+    lane=st.builds(LaneBlock, NUMBERS, NUMBERS, NUMBERS, st.booleans(), st.booleans()),
+    inputs=OPERAND_LISTS,
+    outputs=OPERAND_LISTS,
+    cores=TUPLES,
 )
+STAGES = st.lists(st.builds(RowStage, REGISTERS, CODES, st.integers(0, 140), st.none() | FOLDS), max_size=2).map(tuple)
+# What steps of each kind have of their own.
+OWN: dict[type[LoopNest], tuple[st.SearchStrategy[object], ...]] = {
+    Map: (CODES,),
+    Reduce: (CODES, FOLDS, CODES),
+    Rows: (STAGES, REGISTERS),
+    Contract: (NUMBERS, NUMBERS, NUMBERS, st.booleans(), st.none() | CODES, st.none() | CODES),
+    Gather: (CODES, NUMBERS, NUMBERS),
+    Scatter: (CODES, NUMBERS, NUMBERS, st.booleans()),
+    Scan: (FOLDS,),
+    Sort: (FOLDS,),
+}
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> LoopNest | Relayout:
+    kind = draw(st.sampled_from([None, *OWN]))
+    if kind is None:
+        return Relayout(draw(NAMES), draw(OPERAND_LISTS), draw(OPERAND_LISTS), draw(VIEWS), draw(VIEWS))
+    nest = draw(NESTS)
+    return kind(*nest.head, *map(draw, OWN[kind]), cores=nest.cores)
+
+
+STEPS = steps()
 BODIES = st.recursive(
     st.lists(STEPS, max_size=2).map(tuple),
     lambda bodies: st.lists(STEPS | st.builds(Repeat, NUMBERS, bodies), max_size=2).map(tuple),
@@ -97,6 +122,10 @@ PROGRAMS = st.builds(
     st.booleans(),
     st.lists(st.sampled_from(list(Use)), max_size=3).map(tuple),
 )
+
+
+def test_every_kind_of_step_is_among_them() -> None:
+    assert {*OWN, Relayout} == set(get_args(Step))
 
 
 @settings(max_examples=60)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from openspyre.program.footprint import footprints
-from openspyre.program.model import LaneBlock, Loop, Node, Operand, OperandKind, Program, Repeat, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Repeat, Step
 from openspyre.program.tree import farthest, in_iteration, mapped, rolled, steps_of, unrolled
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, trace
@@ -20,9 +20,9 @@ def at(symbol: int, stick: int, *advance: int) -> Operand:
     return Operand(OperandKind.VECTOR, symbol, stick * STICK, (STICK,), advance=tuple(by * STICK for by in advance))
 
 
-def copy(source: Operand, target: Operand, name: str = "copy") -> Step:
+def copy(source: Operand, target: Operand, name: str = "copy") -> Map:
     """Two sticks."""
-    return Step(name, StepKind.MAP, (Loop(2),), LaneBlock(64, 64, -1), (source,), (target,), COPY)
+    return Map(name, (Loop(2),), LaneBlock(64, 64, -1), (source,), (target,), COPY)
 
 
 def program(*body: Node, pool_sticks: int = 0) -> Program:
@@ -47,7 +47,7 @@ def test_steps_are_listed_once_with_the_counts_around_them() -> None:
 
 def test_every_iteration_has_its_steps_when_unrolled() -> None:
     flat = unrolled(TILED)
-    assert all(isinstance(node, Step) for node in flat.body)
+    assert not any(isinstance(node, Repeat) for node in flat.body)
     assert [(s.name, s.inputs[0].offset // STICK, s.outputs[0].offset // STICK) for s in flat.steps] == [
         ("in", 0, 0), ("out", 0, 0), ("out", 0, 6),
         ("in", 2, 0), ("out", 0, 2), ("out", 0, 8),

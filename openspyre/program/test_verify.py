@@ -7,15 +7,18 @@ from dataclasses import replace
 import pytest
 
 from openspyre.program.model import (
+    Gather,
     LaneBlock,
     Loop,
+    Map,
     Operand,
     OperandKind,
     Program,
+    Reduce,
+    Rows,
     RowStage,
     Space,
     Step,
-    StepKind,
     Use,
 )
 from openspyre.program.verify import problems
@@ -33,31 +36,29 @@ def half(symbol: int, *strides: int, kind: OperandKind = OperandKind.VECTOR) -> 
     return Operand(kind, symbol, 0, strides)
 
 
-MAP = Step("double", StepKind.MAP, (Loop(8),), LaneBlock(64, 64, -1), (half(0, 64),), (half(1, 64),), DOUBLED)
-ROWS = Step(
+MAP = Map("double", (Loop(8),), LaneBlock(64, 64, -1), (half(0, 64),), (half(1, 64),), DOUBLED)
+ROWS = Rows(
     "norm",
-    StepKind.ROWS,
     (Loop(8), Loop(2, reduced=True)),
     LANE,
     (half(0, 64, 512),),
     (half(1, 64, 512), half(2, 64, 512)),
-    stages=(
+    (
         RowStage((0,), KEPT, 0, Fold.SUM),
         RowStage((0, 128), Code((F, F), (), (Instruction("sub", 2, (0, 1)),), (2,), (F,)), 1),
         RowStage((1,), COPIED, 2),
     ),
-    row_results=(1, 2),
+    (1, 2),
 )
 TOTAL = Operand(OperandKind.SPLAT, 1, 0, (64, 0), dtype="int64", data_format="IEEE_INT32")
-COUNT = replace(
-    ROWS,
-    kind=StepKind.REDUCE,
-    stages=(),
-    row_results=(),
+COUNT = Reduce(
+    "norm",
+    ROWS.loops,
+    LANE,
     inputs=(half(0, 64, 512), Operand(OperandKind.SCALAR, 0, 0, (0, 0), 0, "int64", "IEEE_INT32")),
     outputs=(TOTAL,),
-    combine=Fold.SUM,
     code=Code((F, WORD), (), (), (1,), (WORD,)),
+    combine=Fold.SUM,
     finish=Code((WORD, WORD, WORD), (), (), (0,), (WORD,)),
 )
 
@@ -77,9 +78,9 @@ def spoilt_stage(place: int, **changes: object) -> Step:
 
 
 ACROSS = replace(MAP.inputs[0], kind=OperandKind.STRIDED, tile_stride=64)
-SPOILT = {
-    "maps, reductions and rows read such operands": replace(
-        MAP, kind=StepKind.GATHER, inputs=(ACROSS, COUNT.inputs[1])
+SPOILT: dict[str, Step] = {
+    "maps, reductions and rows read such operands": Gather(
+        *replace(MAP, inputs=(ACROSS, COUNT.inputs[1])).head, DOUBLED, 0, 1
     ),
     "blocks of 64 must be whole; only a map has a shorter last one": replace(
         MAP, lane=LaneBlock(64, 500, 0, store_padding=True), inputs=(ACROSS,)
@@ -99,8 +100,8 @@ SPOILT = {
     "block_loop -2 is not a loop": replace(MAP, lane=LaneBlock(64, 64, -2)),
     "stage 2: no instruction writes its row": spoilt_stage(2, code=KEPT),
     "output 1 is not the target of a stage": replace(ROWS, stages=ROWS.stages[:2]),
-    "output 1 repeats the row result of another": replace(ROWS, row_results=(1, 1)),
-    "1 row results for 2 outputs": replace(ROWS, row_results=(1,)),
+    "output 1 repeats the row result of another": replace(ROWS, results=(1, 1)),
+    "1 row results for 2 outputs": replace(ROWS, results=(1,)),
     "stage 1: reads 129, which nothing has set": spoilt_stage(1, rows=(0, 129)),
     "stage 2: the target 24 is beyond the last": spoilt_stage(2, target=24),
     "stage 1: writes row register 0, an input": spoilt_stage(1, target=0),

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from openspyre.program.lines import InvalidProgram, Line, Lines
 from openspyre.program.model import (
-    Contraction,
+    Contract,
+    Gather,
     LaneBlock,
     Loop,
+    LoopNest,
+    Map,
     Node,
     Operand,
     OperandKind,
     Program,
+    Reduce,
+    Relayout,
     Repeat,
+    Rows,
     RowStage,
+    Scan,
+    Scatter,
+    Sort,
     Space,
     Step,
-    StepKind,
     Use,
     View,
 )
@@ -51,12 +59,12 @@ def print_program(program: Program) -> str:
 def _node_lines(body: tuple[Node, ...], indent: str) -> Iterator[str]:
     for node in body:
         match node:
-            case Step():
-                yield from (indent + ("  " if number else "") + line for number, line in enumerate(_step_lines(node)))
             case Repeat(count, inner):
                 yield indent + _line("repeat", count=count)
                 yield from _node_lines(inner, indent + "  ")
                 yield indent + _line("end")
+            case step:
+                yield from (indent + ("  " if number else "") + line for number, line in enumerate(_step_lines(step)))
 
 
 def _line(keyword: str, **values: object) -> str:
@@ -64,42 +72,58 @@ def _line(keyword: str, **values: object) -> str:
 
 
 def _step_lines(step: Step) -> Iterator[str]:
-    yield _line(
-        "step",
-        name=step.name,
-        kind=step.kind,
-        combine=step.combine,
-        index_stride=step.index_stride,
-        index_bound=step.index_bound,
-        accumulate=step.accumulate,
-        cores=list(step.cores),
-    )
+    """The keyword of a step is its kind; numbers of its own stand in its first line, codes and views behind its operands."""
+    match step:
+        case Map():
+            yield from _nest_lines("map", step)
+            yield from _code_lines("code", step.code)
+        case Reduce():
+            yield from _nest_lines("reduce", step, combine=step.combine)
+            yield from _code_lines("code", step.code)
+            yield from _code_lines("finish", step.finish)
+        case Rows():
+            yield from _nest_lines("rows", step, results=list(step.results))
+            for stage in step.stages:
+                yield _line("stage", rows=list(stage.rows), target=stage.target, combine=stage.combine)
+                yield from _code_lines("code", stage.code)
+        case Contract():
+            b_rows = {"b_row_stride": step.b_row_stride, "b_along_k": step.b_along_k}
+            yield from _nest_lines("contract", step, k_extent=step.k_extent, k_lanes=step.k_lanes, **b_rows)
+            for keyword, code in (("a_code", step.a_code), ("b_code", step.b_code)):
+                if code is not None:
+                    yield from _code_lines(keyword, code)
+        case Relayout():
+            yield _line("relayout", name=step.name)
+            yield from _operand_lines(step)
+            yield _view_line("source", step.source)
+            yield _view_line("target", step.target)
+        case Gather():
+            yield from _nest_lines("gather", step, index_stride=step.index_stride, index_bound=step.index_bound)
+            yield from _code_lines("code", step.code)
+        case Scatter():
+            index = {"index_stride": step.index_stride, "index_bound": step.index_bound}
+            yield from _nest_lines("scatter", step, **index, accumulate=step.accumulate)
+            yield from _code_lines("code", step.code)
+        case Scan():
+            yield from _nest_lines("scan", step, combine=step.combine)
+        case Sort():
+            yield from _nest_lines("sort", step, combine=step.combine)
+
+
+def _nest_lines(keyword: str, step: LoopNest, **own: object) -> Iterator[str]:
+    yield _line(keyword, name=step.name, **own, cores=list(step.cores))
     for loop in step.loops:
         yield _line("loop", extent=loop.extent, split=loop.split, reduced=loop.reduced)
-    if step.lane is not None:
-        lane = step.lane
-        flags = {"reduced": lane.reduced, "store_padding": lane.store_padding}
-        yield _line("lane", lanes=lane.lanes, extent=lane.extent, block_loop=lane.block_loop, **flags)
+    lane = step.lane
+    flags = {"reduced": lane.reduced, "store_padding": lane.store_padding}
+    yield _line("lane", lanes=lane.lanes, extent=lane.extent, block_loop=lane.block_loop, **flags)
+    yield from _operand_lines(step)
+
+
+def _operand_lines(step: LoopNest | Relayout) -> Iterator[str]:
     for keyword, operands in (("input", step.inputs), ("output", step.outputs)):
         for operand in operands:
             yield _operand_line(keyword, operand)
-    for keyword, code in (("code", step.code), ("finish", step.finish)):
-        if code is not None:
-            yield from _code_lines(keyword, code)
-    for stage in step.stages:
-        yield _line("stage", rows=list(stage.rows), target=stage.target, combine=stage.combine)
-        yield from _code_lines("code", stage.code)
-    if step.row_results:
-        yield _line("results", rows=list(step.row_results))
-    if step.contraction is not None:
-        c = step.contraction
-        rows = {"b_row_stride": c.b_row_stride, "b_along_k": c.b_along_k}
-        yield _line("contraction", k_extent=c.k_extent, k_lanes=c.k_lanes, **rows)
-        for keyword, code in (("a_code", c.a_code), ("b_code", c.b_code)):
-            if code is not None:
-                yield from _code_lines(keyword, code)
-    for view in step.views:
-        yield _view_line(view)
 
 
 def _operand_line(keyword: str, operand: Operand) -> str:
@@ -118,10 +142,9 @@ def _operand_line(keyword: str, operand: Operand) -> str:
     )
 
 
-def _view_line(view: View) -> str:
+def _view_line(keyword: str, view: View) -> str:
     return _line(
-        "view",
-        symbol=view.symbol,
+        keyword,
         dtype=view.dtype,
         device_size=view.layout.device_size,
         stride_map=view.layout.stride_map,
@@ -164,8 +187,8 @@ def parse_program(text: str) -> Program:
 
 def _parse_nodes(lines: Lines, depth: int) -> Iterator[Node]:
     while True:
-        if lines.next_is("step"):
-            yield _parse_step(lines)
+        if (parse := _STEPS.get(lines.keyword)) is not None:
+            yield parse(lines, lines.take(lines.keyword))
         elif lines.next_is("repeat"):
             head = lines.take("repeat")
             if depth == SPYRE.max_loop_depth:
@@ -177,28 +200,80 @@ def _parse_nodes(lines: Lines, depth: int) -> Iterator[Node]:
             return
 
 
-def _parse_step(lines: Lines) -> Step:
-    head = lines.take("step")
-    combine = head.optional_choice("combine", Fold)
-    return Step(
-        name=head.text("name"),
-        kind=head.choice("kind", StepKind),
-        combine=combine,
-        index_stride=head.integer("index_stride"),
-        index_bound=head.integer("index_bound"),
-        accumulate=head.truth("accumulate"),
+def _parse_nest(lines: Lines, head: Line) -> LoopNest:
+    return LoopNest(
+        head.text("name"),
+        tuple(line.once(_parse_loop) for line in lines.all("loop")),
+        lines.take("lane").once(_parse_lane),
+        tuple(line.once(_parse_operand) for line in lines.all("input")),
+        tuple(line.once(_parse_operand) for line in lines.all("output")),
         cores=head.integers("cores"),
-        loops=tuple(line.once(_parse_loop) for line in lines.all("loop")),
-        lane=next((line.once(_parse_lane) for line in lines.at_most_one("lane")), None),
-        inputs=tuple(line.once(_parse_operand) for line in lines.all("input")),
-        outputs=tuple(line.once(_parse_operand) for line in lines.all("output")),
-        code=_parse_code(lines, "code"),
-        finish=_parse_code(lines, "finish"),
-        stages=tuple(_parse_stages(lines)),
-        row_results=next((line.integers("rows") for line in lines.at_most_one("results")), ()),
-        contraction=_parse_contraction(lines),
-        views=tuple(line.once(_parse_view) for line in lines.all("view")),
     )
+
+
+def _parse_map(lines: Lines, head: Line) -> Map:
+    nest = _parse_nest(lines, head)
+    return Map(*nest.head, _parse_code(lines, "code"), cores=nest.cores)
+
+
+def _parse_reduce(lines: Lines, head: Line) -> Reduce:
+    nest, combine = _parse_nest(lines, head), head.choice("combine", Fold)
+    return Reduce(*nest.head, _parse_code(lines, "code"), combine, _parse_code(lines, "finish"), cores=nest.cores)
+
+
+def _parse_rows(lines: Lines, head: Line) -> Rows:
+    nest = _parse_nest(lines, head)
+    return Rows(*nest.head, tuple(_parse_stages(lines)), head.integers("results"), cores=nest.cores)
+
+
+def _parse_contract(lines: Lines, head: Line) -> Contract:
+    nest = _parse_nest(lines, head)
+    extent, k_lanes, stride = (head.integer(name) for name in ("k_extent", "k_lanes", "b_row_stride"))
+    codes = (_parse_optional_code(lines, "a_code"), _parse_optional_code(lines, "b_code"))
+    return Contract(*nest.head, extent, k_lanes, stride, head.truth("b_along_k"), *codes, cores=nest.cores)
+
+
+def _parse_relayout(lines: Lines, head: Line) -> Relayout:
+    return Relayout(
+        head.text("name"),
+        tuple(line.once(_parse_operand) for line in lines.all("input")),
+        tuple(line.once(_parse_operand) for line in lines.all("output")),
+        lines.take("source").once(_parse_view),
+        lines.take("target").once(_parse_view),
+    )
+
+
+def _parse_gather(lines: Lines, head: Line) -> Gather:
+    nest, index = _parse_nest(lines, head), (head.integer("index_stride"), head.integer("index_bound"))
+    return Gather(*nest.head, _parse_code(lines, "code"), *index, cores=nest.cores)
+
+
+def _parse_scatter(lines: Lines, head: Line) -> Scatter:
+    nest, index = _parse_nest(lines, head), (head.integer("index_stride"), head.integer("index_bound"))
+    return Scatter(*nest.head, _parse_code(lines, "code"), *index, head.truth("accumulate"), cores=nest.cores)
+
+
+def _parse_scan(lines: Lines, head: Line) -> Scan:
+    nest = _parse_nest(lines, head)
+    return Scan(*nest.head, head.choice("combine", Fold), cores=nest.cores)
+
+
+def _parse_sort(lines: Lines, head: Line) -> Sort:
+    nest = _parse_nest(lines, head)
+    return Sort(*nest.head, head.choice("combine", Fold), cores=nest.cores)
+
+
+_STEPS: dict[str, Callable[[Lines, Line], Step]] = {
+    "map": _parse_map,
+    "reduce": _parse_reduce,
+    "rows": _parse_rows,
+    "contract": _parse_contract,
+    "relayout": _parse_relayout,
+    "gather": _parse_gather,
+    "scatter": _parse_scatter,
+    "scan": _parse_scan,
+    "sort": _parse_sort,
+}
 
 
 def _parse_loop(line: Line) -> Loop:
@@ -225,12 +300,14 @@ def _parse_operand(line: Line) -> Operand:
     )
 
 
-def _parse_code(lines: Lines, keyword: str) -> Code | None:
-    for head in lines.at_most_one(keyword):
-        inputs, constants, results, result_lanes = head.once(_parse_code_head)
-        instructions = tuple(line.once(_parse_instruction) for line in lines.all("do"))
-        return Code(inputs, constants, instructions, results, result_lanes)
-    return None
+def _parse_code(lines: Lines, keyword: str) -> Code:
+    inputs, constants, results, result_lanes = lines.take(keyword).once(_parse_code_head)
+    instructions = tuple(line.once(_parse_instruction) for line in lines.all("do"))
+    return Code(inputs, constants, instructions, results, result_lanes)
+
+
+def _parse_optional_code(lines: Lines, keyword: str) -> Code | None:
+    return _parse_code(lines, keyword) if lines.next_is(keyword) else None
 
 
 def _parse_code_head(line: Line) -> tuple[tuple[Lane, ...], tuple[int, ...], tuple[int, ...], tuple[Lane, ...]]:
@@ -252,19 +329,7 @@ def _parse_instruction(line: Line) -> Instruction:
 def _parse_stages(lines: Lines) -> Iterator[RowStage]:
     for head in lines.all("stage"):
         rows, target = head.integers("rows"), head.integer("target")
-        combine = head.optional_choice("combine", Fold)
-        code = _parse_code(lines, "code")
-        if code is None:
-            raise head.wrong("code", None, "the code of the stage")
-        yield RowStage(rows, code, target, combine)
-
-
-def _parse_contraction(lines: Lines) -> Contraction | None:
-    for line in lines.at_most_one("contraction"):
-        extent, k_lanes, stride = (line.integer(name) for name in ("k_extent", "k_lanes", "b_row_stride"))
-        along_k = line.truth("b_along_k")
-        return Contraction(extent, k_lanes, stride, along_k, _parse_code(lines, "a_code"), _parse_code(lines, "b_code"))
-    return None
+        yield RowStage(rows, _parse_code(lines, "code"), target, head.optional_choice("combine", Fold))
 
 
 def _parse_view(line: Line) -> View:
@@ -275,7 +340,6 @@ def _parse_view(line: Line) -> View:
     except (SpyreError, KeyError) as error:
         raise line.wrong("device_size", list(sizes), f"a layout ({error})") from None
     return View(
-        symbol=line.integer("symbol"),
         dtype=line.text("dtype"),
         layout=layout,
         buffer_dtype=line.text("buffer_dtype"),

@@ -13,10 +13,10 @@ def steps_of(body: Iterable[Node], counts: tuple[int, ...] = ()) -> Iterator[tup
     """Every step once, as the text has them, with the counts of the repeats around it, outermost first."""
     for node in body:
         match node:
-            case Step():
-                yield node, counts
             case Repeat(count, inner):
                 yield from steps_of(inner, (*counts, count))
+            case step:
+                yield step, counts
 
 
 def mapped(body: Iterable[Node], change: Callable[[Step], Step]) -> tuple[Node, ...]:
@@ -34,11 +34,11 @@ def unrolled(program: Program) -> Program:
 def _unrolled(body: Iterable[Node], iterations: tuple[int, ...]) -> Iterator[Step]:
     for node in body:
         match node:
-            case Step():
-                yield in_iteration(node, iterations)
             case Repeat(count, inner):
                 for index in range(count):
                     yield from _unrolled(inner, (*iterations, index))
+            case step:
+                yield in_iteration(step, iterations)
 
 
 def in_iteration(step: Step, iterations: Sequence[int]) -> Step:

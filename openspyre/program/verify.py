@@ -10,20 +10,28 @@ from collections.abc import Iterator
 from math import prod
 
 from openspyre.program.footprint import byte_span
-from openspyre.program.kinds import KINDS, element_text
+from openspyre.program.kinds import element_text, kind_problems
 from openspyre.program.model import (
     LANE_UNIT,
     MAX_LANES,
     MAX_LOOPS,
     MAX_OPERANDS,
+    Contract,
+    LoopNest,
+    Map,
     Node,
     Operand,
     OperandKind,
     Program,
+    Reduce,
+    Relayout,
     Repeat,
+    Rows,
+    Scan,
+    Scatter,
+    Sort,
     Space,
     Step,
-    StepKind,
     Use,
 )
 from openspyre.program.registers import has_codec
@@ -101,15 +109,15 @@ def _uses(program: Program) -> Iterator[str]:
 
 def step_problems(step: Step, symbols: int, scalars: int) -> list[str]:
     """What is wrong with a step of a program that has so many symbols and scalars."""
-    if step.kind is StepKind.RELAYOUT:
-        return list(_views(step, symbols))
+    if isinstance(step, Relayout):
+        return [*_buffers(step, symbols), *kind_problems(step)]
     found = [*_loops(step), *_lanes(step), *_operands(step, symbols, scalars)]
-    return found or list(KINDS[step.kind](step)) or list(_points(step))
+    return found or list(kind_problems(step)) or list(_points(step))
 
 
-def _points(step: Step) -> Iterator[str]:
+def _points(step: LoopNest) -> Iterator[str]:
     """A step stores every element once, or it would never end. An index may choose a place again."""
-    if step.kind in (StepKind.SCATTER, StepKind.SCAN, StepKind.SORT) or step.lane is None:
+    if isinstance(step, Scatter | Scan | Sort):
         return
     points = prod(loop.extent for loop in step.loops if not loop.reduced)
     for place, output in enumerate(step.outputs):
@@ -121,7 +129,7 @@ def _points(step: Step) -> Iterator[str]:
             yield f"output {place}: {points} points are stored in {room} elements"
 
 
-def _loops(step: Step) -> Iterator[str]:
+def _loops(step: LoopNest) -> Iterator[str]:
     if len(step.loops) > MAX_LOOPS:
         yield f"{len(step.loops)} loops, a step has at most {MAX_LOOPS}"
     cores = 1
@@ -144,11 +152,8 @@ def _loops(step: Step) -> Iterator[str]:
         yield f"cores {step.cores}, each slice has a core of its own from 0 to {SPYRE.cores - 1}"
 
 
-def _lanes(step: Step) -> Iterator[str]:
+def _lanes(step: LoopNest) -> Iterator[str]:
     lane = step.lane
-    if lane is None:
-        yield "it says nothing of its lanes"
-        return
     if lane.lanes % LANE_UNIT or not LANE_UNIT <= lane.lanes <= MAX_LANES:
         yield f"{lane.lanes} lanes, a block has a multiple of {LANE_UNIT} up to {MAX_LANES}"
     if not -1 <= lane.block_loop < len(step.loops):
@@ -159,21 +164,22 @@ def _lanes(step: Step) -> Iterator[str]:
         yield f"a lane extent of {lane.extent} does not end in the last of {blocks} blocks of {lane.lanes}"
 
 
-def _operands(step: Step, symbols: int, scalars: int) -> Iterator[str]:
+def _operands(step: LoopNest, symbols: int, scalars: int) -> Iterator[str]:
     if max(len(step.inputs), len(step.outputs)) > MAX_OPERANDS:
         yield f"more than {MAX_OPERANDS} inputs or outputs"
     if not step.outputs:
         yield "there is no output"
     for place, operand in enumerate(step.inputs):
-        along_k = step.contraction is not None and (place == 0 or step.contraction.b_along_k)
-        yield from _operand(step, operand, f"input {place}", along_k, symbols, scalars)
+        along_k = isinstance(step, Contract) and (place == 0 or step.b_along_k)
+        lanes = step.k_lanes if isinstance(step, Contract) and along_k else step.lane.lanes
+        yield from _operand(step, operand, f"input {place}", lanes, symbols, scalars)
     for place, operand in enumerate(step.outputs):
-        yield from _operand(step, operand, f"output {place}", False, symbols, scalars)
+        yield from _operand(step, operand, f"output {place}", step.lane.lanes, symbols, scalars)
         if operand.kind not in (OperandKind.VECTOR, OperandKind.SPLAT):
             yield f"output {place} is not in memory; outputs are Vector or Splat"
 
 
-def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: int, scalars: int) -> Iterator[str]:
+def _operand(step: LoopNest, operand: Operand, where: str, lanes: int, symbols: int, scalars: int) -> Iterator[str]:
     if operand.kind is OperandKind.SCALAR:
         if not 0 <= operand.symbol < scalars:
             yield f"{where}: scalar {operand.symbol} of {scalars}"
@@ -187,7 +193,6 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
     if not has_codec(operand):
         yield f"{where}: {element_text(operand)} cannot be loaded or stored"
         return
-    lanes = step.contraction.k_lanes if along_k and step.contraction else step.lane.lanes if step.lane else 0
     stick = DataFormats[operand.data_format].elems_per_stick()
     if operand.kind is OperandKind.STRIDED:
         yield from _strided(step, where)
@@ -202,30 +207,23 @@ def _operand(step: Step, operand: Operand, where: str, along_k: bool, symbols: i
             yield f"{where} lies in the scratchpad, but loop {k} splits the reduction over cores: they would have to see each other's"
 
 
-def _strided(step: Step, where: str) -> Iterator[str]:
+def _strided(step: LoopNest, where: str) -> Iterator[str]:
     """Beyond the last element of a strided operand there is nothing that could be read for padding."""
-    if step.kind not in (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS):
+    if not isinstance(step, Map | Reduce | Rows):
         yield f"{where} has its lanes a stride apart; maps, reductions and rows read such operands"
     lane = step.lane
-    if lane is None or lane.lanes < 1 or lane.extent % lane.lanes == 0:  # no lanes are a problem already
+    if lane.lanes < 1 or lane.extent % lane.lanes == 0:  # no lanes are a problem already
         return
-    if step.kind is not StepKind.MAP or (lane.store_padding and lane.extent > lane.lanes):
+    if not isinstance(step, Map) or (lane.store_padding and lane.extent > lane.lanes):
         yield (
             f"{where} has its lanes a stride apart: blocks of {lane.lanes} must be whole; only a map has a shorter last one, "
             "without storing padding behind it"
         )
 
 
-def _views(step: Step, symbols: int) -> Iterator[str]:
-    if len(step.views) != 2 or len(step.inputs) != 1 or len(step.outputs) != 1:
-        yield "a relayout has one input, one output and a view of each"
-        return
+def _buffers(step: Relayout, symbols: int) -> Iterator[str]:
     for operand in (*step.inputs, *step.outputs):
         if operand.space is not Space.MEMORY:
             yield "the DMA of a relayout does not reach scratchpads"
         if not 0 <= operand.symbol < symbols:
             yield f"symbol {operand.symbol} of {symbols}"
-    if any(len(view.size) != len(view.stride) for view in step.views):
-        yield "a view has as many strides as sizes"
-    if step.views[0].size != step.views[1].size:
-        yield "source and target of a relayout have different sizes"

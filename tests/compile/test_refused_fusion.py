@@ -10,7 +10,7 @@ import torch_spyre
 from openspyre.backend.fusion import driver
 from openspyre.backend.text_cache import TextCache
 from openspyre.card import programs
-from openspyre.program.model import StepKind
+from openspyre.program.model import Rows
 from openspyre.spec.errors import InvalidArgument
 from torch_spyre.ops.programs import refused_fusions
 
@@ -63,7 +63,7 @@ def without_instructions(step):
 
 
 def without_its_results(step):
-    return replace(step, outputs=step.outputs[:1], row_results=step.row_results[:1])
+    return replace(step, outputs=step.outputs[:1], results=step.results[:1])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def refuse_fused(monkeypatch):
     load = programs.load
 
     def strict(program):
-        if any(step.kind is StepKind.ROWS and len(step.outputs) > 1 for step in program.steps):
+        if any(isinstance(step, Rows) and len(step.outputs) > 1 for step in program.steps):
             raise InvalidArgument("a card that is stricter than the verifier")
         return load(program)
 

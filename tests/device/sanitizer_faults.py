@@ -11,7 +11,7 @@ import torch
 from openspyre import card
 from openspyre.card import _card
 from openspyre.card.programs import load
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Space, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Space
 from openspyre.spec.errors import SanitizerFinding, SanitizerWarning
 from openspyre.spec.ops import TABLE
 from openspyre.spec.ops.expression import Lane, trace
@@ -140,9 +140,8 @@ def operand(symbol: int, **changes: object) -> Operand:
 
 
 def program(columns: int = 128, split: int = 4, source: dict | None = None, target: dict | None = None) -> Program:
-    step = Step(
+    step = Map(
         name="negate",
-        kind=StepKind.MAP,
         loops=(Loop(2), Loop(ROWS, split)),
         lane=LaneBlock(64, columns, 0),
         inputs=(operand(0, **source or {}),),

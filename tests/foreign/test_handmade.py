@@ -11,9 +11,10 @@ from foreign.random_bundles import random_bundle
 from openspyre.artifact.documented import documented_texts, read_documented
 from openspyre.artifact.launch_spec import Argument, launch_spec_json
 from openspyre.program.footprint import footprints
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.ops.expression import Lane, trace
 from openspyre.tools.command import main
 
 
@@ -122,8 +123,9 @@ def test_the_size_of_what_an_index_chooses_from_must_be_known(tmp_path, capsys):
 
 def test_an_argument_read_where_nothing_was_written_is_missing():
     """Its first rows are written, then its others are read: zeros would be a wrong number that nobody sees."""
-    step = Step("copy", StepKind.MAP, (Loop(4),), LaneBlock(64, 64, -1), (Operand(OperandKind.VECTOR, 0, 0, (64,)),),
-                (Operand(OperandKind.VECTOR, 1, 0, (64,)),))  # fmt: skip
+    first, second = (Operand(OperandKind.VECTOR, symbol, 0, (64,)) for symbol in range(2))
+    code = trace(lambda x: x, (Lane.FLOAT,))
+    step = Map("copy", (Loop(4),), LaneBlock(64, 64, -1), (first,), (second,), code)
     back = replace(
         step, inputs=(Operand(OperandKind.VECTOR, 1, 256, (64,)),), outputs=(Operand(OperandKind.VECTOR, 2, 0, (64,)),)
     )

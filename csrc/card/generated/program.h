@@ -60,7 +60,7 @@ constexpr int kStepKindCount = 9;
 template <>
 struct Names<StepKind> {
   static constexpr const char* of[] = {
-      "map", "reduce", "rows", "contract", "relayout", "gather", "scatter", "scan", "sort"};
+      "Map", "Reduce", "Rows", "Contract", "Relayout", "Gather", "Scatter", "Scan", "Sort"};
 };
 
 enum class Combine : uint8_t {

@@ -198,6 +198,7 @@ Step row_step(Launch& launch, Random& random, const std::vector<RowStage>& stage
     (i == 0 ? step.inputs : step.outputs) = {operand};
   }
   step.stages = stages;
+  step.row_results = {stages.back().target};
   return step;
 }
 

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from openspyre.artifact.extensions.description import Description, Tensor
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, LoopNest, Operand, OperandKind
 from openspyre.spec.errors import InternalError
-from openspyre.spec.ops import TABLE
 
 _FEWEST_LANES = 32  # of a block, though only one is used
 
 
-def flat_step(description: Description) -> Step:
+def flat_nest(description: Description) -> LoopNest:
     """A loop per dim, one element per point."""
     inputs = len(description.inputs)
     operands = tuple(flat_operand(tensor, number) for number, tensor in enumerate(description.tensors))
-    fold = TABLE[description.row].fold
-    return Step(
+    return LoopNest(
         name=description.row,
-        kind=StepKind.MAP,
         loops=tuple(Loop(dim.size) for dim in description.dims),
         lane=LaneBlock(_FEWEST_LANES, 1, -1),
         inputs=operands[:inputs],
         outputs=operands[inputs:],
-        combine=fold,
     )
 
 

@@ -7,12 +7,11 @@ from functools import lru_cache
 
 from openspyre.artifact.extensions.description import Description
 from openspyre.backend.extensions import contract, gather, map_step, moments, reduce, relayout, scan, sort
-from openspyre.backend.extensions.operands import loops_of
 from openspyre.program.model import Step
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE, Kind
 
-Lowering = Callable[[Description, Step], Step]
+Lowering = Callable[[Description], Step]
 _LOWERINGS: dict[Kind, Lowering] = {
     Kind.POINTWISE: map_step.lower,
     Kind.REDUCTION: reduce.lower,
@@ -36,4 +35,4 @@ def template(description: Description, attributes: str) -> Step:
     kind = TABLE[description.row].kind
     if kind not in _LOWERINGS:
         raise InternalError(f"the back end cannot lower {description.row!r}: no way for {kind} ops")
-    return _LOWERINGS[kind](description, loops_of(description))
+    return _LOWERINGS[kind](description)

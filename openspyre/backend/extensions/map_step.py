@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from openspyre.artifact.extensions.description import Constant, Description, Operand
-from openspyre.backend.extensions.operands import lane_of, register_of
-from openspyre.program.model import Step, StepKind
+from openspyre.backend.extensions.operands import lane_of, nest_of, register_of
+from openspyre.program.model import Map
 from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE
@@ -16,12 +15,11 @@ from openspyre.spec.ops.expression import Code, Lane, Value, constant, convert, 
 Body = Callable[..., Value | tuple[Value, ...]]
 
 
-def lower(description: Description, step: Step) -> Step:
+def lower(description: Description) -> Map:
     body = TABLE[description.row].body
     if body is None:
         raise InternalError(f"the op table says no way to compute {description.row!r}")
-    code = code_of(storing(body, description), description)
-    return replace(step, kind=StepKind.MAP, code=code)
+    return Map(*nest_of(description).head, code_of(storing(body, description), description))
 
 
 def code_of(body: Body, description: Description) -> Code:

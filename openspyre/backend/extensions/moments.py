@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from openspyre.artifact.extensions.description import Description
-from openspyre.program.model import ROW_SCALAR, RowStage, Step, StepKind
+from openspyre.backend.extensions.operands import nest_of
+from openspyre.program.model import ROW_SCALAR, Rows, RowStage
 from openspyre.spec.ops.expression import Lane, trace
 from openspyre.spec.ops.row import Fold
 
 
-def lower(description: Description, step: Step) -> Step:
+def lower(description: Description) -> Rows:
     """Row 0 is x, row 1 its squares; row scalars 0 and 1 are what is stored."""
     share = float(np.float32(1 / prod(dim.size for dim in description.dims if dim.reduced)))
     finish = trace(lambda total: total * share, (Lane.FLOAT,))
@@ -22,4 +22,4 @@ def lower(description: Description, step: Step) -> Step:
         RowStage((0,), trace(lambda x: x * x, (Lane.FLOAT,)), 1),
         RowStage((1,), finish, 1, Fold.SUM),
     )
-    return replace(step, kind=StepKind.ROWS, stages=stages, row_results=(ROW_SCALAR, ROW_SCALAR + 1))
+    return Rows(*nest_of(description).head, stages, (ROW_SCALAR, ROW_SCALAR + 1))

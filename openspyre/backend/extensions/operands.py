@@ -13,7 +13,9 @@ from openspyre.artifact.extensions.description import (
     stick_dim,
 )
 from openspyre.program import model
+from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
+from openspyre.spec.ops import TABLE, Fold
 from openspyre.spec.ops.expression import Lane
 
 _KINDS = {
@@ -43,8 +45,15 @@ def block_lanes(description: Description, index: int) -> int:
     return lane_block(along) if along else 1
 
 
-def loops_of(description: Description) -> model.Step:
-    """A step without code: a loop per dim, lane dims counted in blocks, and every operand along them."""
+def fold_of(description: Description) -> Fold:
+    fold = TABLE[description.row].fold
+    if fold is None:
+        raise InternalError(f"the op table says no fold for {description.row!r}")
+    return fold
+
+
+def nest_of(description: Description) -> model.LoopNest:
+    """A loop per dim, lane dims counted in blocks, and every operand along them."""
     blocks = [block_lanes(description, index) for index in range(len(description.dims))]
     tensors = 0
     inputs = []
@@ -57,9 +66,8 @@ def loops_of(description: Description) -> model.Step:
                 pass  # part of the code
             case Iota():
                 inputs.append(_iota(operand, blocks, stick_dim(description)))
-    return model.Step(
+    return model.LoopNest(
         name=description.row,
-        kind=model.StepKind.MAP,
         loops=tuple(
             model.Loop(-(-dim.size // lanes), dim.split, dim.reduced)
             for dim, lanes in zip(description.dims, blocks, strict=True)

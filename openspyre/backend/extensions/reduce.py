@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from inspect import signature
 from math import prod
 
@@ -10,8 +9,8 @@ import numpy as np
 
 from openspyre.artifact.extensions.description import Description
 from openspyre.backend.extensions.map_step import Body, code_of, storing
-from openspyre.program.model import Step, StepKind
-from openspyre.spec.errors import InternalError
+from openspyre.backend.extensions.operands import fold_of, nest_of
+from openspyre.program.model import Reduce
 from openspyre.spec.ops import TABLE, Fold, Row
 from openspyre.spec.ops.expression import Lane, Value, constant, trace
 
@@ -19,15 +18,13 @@ _INDEX_FOLDS = (Fold.ARG_MAX, Fold.ARG_MIN)
 _TRUTH_FOLDS = (Fold.ANY, Fold.ALL)
 
 
-def lower(description: Description, step: Step) -> Step:
-    row = TABLE[description.row]
-    if row.fold is None:
-        raise InternalError(f"the op table says no fold for the reduction {description.row!r}")
+def lower(description: Description) -> Reduce:
+    row, fold = TABLE[description.row], fold_of(description)
     code = code_of(_before(row), description)
-    total = Lane.BOOL if row.fold in _TRUTH_FOLDS else code.result_lanes[0]
+    total = Lane.BOOL if fold in _TRUTH_FOLDS else code.result_lanes[0]
     # The card's registers: the total, and the index of an arg reduction.
     finish = trace(storing(_after(row, description), description), (total, Lane.INT))
-    return replace(step, kind=StepKind.REDUCE, code=code, combine=row.fold, finish=finish)
+    return Reduce(*nest_of(description).head, code, fold, finish)
 
 
 def _before(row: Row) -> Body:

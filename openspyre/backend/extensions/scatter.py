@@ -5,21 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.artifact.extensions.description import Description, Lanes, Tensor
-from openspyre.backend.extensions.flat import flat_step
-from openspyre.backend.extensions.operands import loops_of
-from openspyre.program.model import Operand, Step, StepKind
+from openspyre.backend.extensions.flat import flat_nest
+from openspyre.backend.extensions.operands import nest_of
+from openspyre.program.model import Operand, Scatter
 from openspyre.spec.errors import InternalError
-from openspyre.spec.ops import TABLE
+from openspyre.spec.ops import TABLE, Indexing
+from openspyre.spec.ops.expression import Code
 
 
-def lower(description: Description) -> Step:
+def lower(description: Description, code: Code) -> Scatter:
     if TABLE[description.row].by_element:
-        return _elements(description)
+        return _elements(description, code)
     target, last = description.outputs[0], len(description.dims) - 1
     if target.lane_dim == last:
         raise InternalError(f"{description.row!r}: a scatter of rows has its lanes along them, not along the index")
-    step = loops_of(without_index_dim(description))
-    return replace(step, kind=StepKind.SCATTER, index_stride=target.strides[last])
+    nest = nest_of(without_index_dim(description))
+    return Scatter(*nest.head, code, target.strides[last], description.dims[last].size, _adds(description))
+
+
+def _adds(description: Description) -> bool:
+    return TABLE[description.row].indexing is Indexing.ADD
 
 
 def without_index_dim(description: Description) -> Description:
@@ -39,19 +44,13 @@ def without_index_dim(description: Description) -> Description:
     )
 
 
-def _elements(description: Description) -> Step:
+def _elements(description: Description, code: Code) -> Scatter:
     """One point per element, one element per point; the dim of the index is no loop."""
-    step = flat_step(description)
-    inputs, outputs = ([_without_last(o) for o in operands] for operands in (step.inputs, step.outputs))
-    along = step.outputs[0].strides[-1]
-    return replace(
-        step,
-        kind=StepKind.SCATTER,
-        loops=step.loops[:-1],
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
-        index_stride=along,
-    )
+    nest = flat_nest(description)
+    inputs, outputs = (tuple(map(_without_last, operands)) for operands in (nest.inputs, nest.outputs))
+    walked = replace(nest, loops=nest.loops[:-1], inputs=inputs, outputs=outputs)
+    along = nest.outputs[0].strides[-1]
+    return Scatter(*walked.head, code, along, description.dims[-1].size, _adds(description))
 
 
 def _without_last(operand: Operand) -> Operand:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from openspyre.artifact.extensions.description import Description
-from openspyre.backend.extensions.flat import flat_step
-from openspyre.program.model import Step, StepKind
+from openspyre.backend.extensions.flat import flat_nest
+from openspyre.backend.extensions.operands import fold_of
+from openspyre.program.model import Sort
 
 
-def lower(description: Description, step: Step) -> Step:
-    return replace(flat_step(description), kind=StepKind.SORT, name=step.name)
+def lower(description: Description) -> Sort:
+    return Sort(*flat_nest(description).head, fold_of(description))

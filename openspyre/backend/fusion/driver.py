@@ -7,16 +7,17 @@ from dataclasses import replace
 from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
-from openspyre.backend.fusion.memory import Span, in_scratchpads, itemsize
+from openspyre.backend.fusion.memory import Listed, Span, in_scratchpads, itemsize
 from openspyre.backend.fusion.nests import is_one_block, narrowed
 from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.backend.fusion.relayout_chains import RelayoutChains
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
-from openspyre.program.model import Operand, Step, StepKind
+from openspyre.program.model import Contract, Map, Operand, Reduce, Relayout, Rows
 
-_INLINING = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS, StepKind.CONTRACT)
-_NESTS = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
+_INLINING = (Map, Reduce, Rows, Contract)
+_NESTS = (Map, Reduce, Rows)
+_FOLDING = (Reduce, Rows)
 
 
 class Fusion(RelayoutChains):
@@ -45,9 +46,9 @@ class Fusion(RelayoutChains):
     def _narrow(self, place: int) -> None:
         """A map of sticks that have one value each, in lane 0, computes nothing else."""
         maker = self.steps[place]
-        if maker is None or maker.kind is not StepKind.MAP or not is_one_block(maker.form.step):
+        if maker is None or not isinstance(maker.subject, Map) or not is_one_block(maker.subject):
             return
-        for span, operand in zip(maker.outputs, maker.form.step.outputs, strict=True):
+        for span, operand in zip(maker.outputs, maker.subject.outputs, strict=True):
             if not self.memory.is_temp(span.symbol):
                 return
             read = [r for k in self._readers(place, span) for r in (self.steps[k] or maker).reads]
@@ -61,13 +62,13 @@ class Fusion(RelayoutChains):
     # --- a map computed where it is read
 
     def _inline_everywhere(self, place: int, maker: Bound) -> bool:
-        if maker.kind is not StepKind.MAP or len(maker.outputs) != 1:
+        if not isinstance(maker.subject, Map) or len(maker.outputs) != 1:
             return False
         (span,) = maker.outputs
         if not self.memory.is_temp(span.symbol) or self.memory.any_flow((span,), maker.reads):
             return False
         readers = list(self._readers(place, span))
-        cheap = is_cheap(maker.form.step)
+        cheap = is_cheap(maker.subject)
         if not readers or (len(readers) > 1 and not cheap) or not self._stays(place, maker, readers[-1], span):
             return False
         made = []
@@ -83,7 +84,7 @@ class Fusion(RelayoutChains):
 
     def _inlined(self, reader: int, span: Span, maker: Bound, cheap: bool) -> Bound | None:
         step = self.steps[reader]
-        if step is None or step.kind not in _INLINING:
+        if step is None or not isinstance(step.subject, _INLINING):
             return None
         while step is not None and (place := self._reading(step, span)) is not None:
             step = self.forms.apply(_inlined, (step, maker), place, cheap)
@@ -92,12 +93,12 @@ class Fusion(RelayoutChains):
     # --- rows
 
     def _append_a_reader(self, place: int, maker: Bound) -> bool:
-        if maker.kind not in (StepKind.REDUCE, StepKind.ROWS):
+        if not isinstance(maker.subject, _FOLDING):
             return False
         for output, span in enumerate(maker.outputs):
             for reader in self._readers(place, span):
                 step = self.steps[reader]
-                if step is None or step.kind not in _NESTS:
+                if step is None or not isinstance(step.subject, _NESTS):
                     continue
                 reading = self._reading(step, span)
                 both = None if reading is None else self.forms.apply(_appended, (maker, step), output, reading)
@@ -107,12 +108,12 @@ class Fusion(RelayoutChains):
 
     def _finish_rows(self, place: int, maker: Bound) -> bool:
         """A map of nothing but totals of the rows becomes the finish of the last of them."""
-        if maker.kind is not StepKind.ROWS:
+        if not isinstance(maker.subject, Rows):
             return False
         for output, span in enumerate(maker.outputs):
             for reader in self._readers(place, span):
                 step = self.steps[reader]
-                if step is None or step.kind is not StepKind.MAP:
+                if step is None or not isinstance(step.subject, Map):
                     continue
                 reading = self._reading(step, span)
                 spare = frozenset(k for k, own in enumerate(maker.outputs) if self._is_for(place, own, reader))
@@ -129,13 +130,13 @@ class Fusion(RelayoutChains):
 
     def _fold_beside(self, place: int, maker: Bound) -> bool:
         """Two folds of the same rows become one step where somebody reads the totals of both."""
-        if maker.kind not in (StepKind.REDUCE, StepKind.ROWS):
+        if not isinstance(maker.subject, _FOLDING):
             return False
         for reader in {reader for span in maker.outputs for reader in self._readers(place, span)}:
             read = (self.steps[reader] or maker).reads
             for other in range(place + 1, reader):
                 step = self.steps[other]
-                if step is None or step.kind not in (StepKind.REDUCE, StepKind.ROWS):
+                if step is None or not isinstance(step.subject, _FOLDING):
                     continue
                 if self.memory.any_flow(step.writes, read) and self._joined_beside(place, maker, other, step):
                     return True
@@ -151,11 +152,11 @@ class Fusion(RelayoutChains):
 
     def _finish(self, place: int, maker: Bound) -> bool:
         """The one map that reads a reduction's totals becomes its finish."""
-        if maker.kind is not StepKind.REDUCE or len(maker.outputs) != 1:
+        if not isinstance(maker.subject, Reduce) or len(maker.outputs) != 1:
             return False
         following = self._only_reader(place, maker)
         step = None if following is None else self.steps[following]
-        if following is None or step is None or step.kind is not StepKind.MAP:
+        if following is None or step is None or not isinstance(step.subject, Map):
             return False
         reading = self._reading(step, maker.outputs[0])
         made = None if reading is None else self.forms.apply(finished_by, (maker, step), reading)
@@ -163,13 +164,13 @@ class Fusion(RelayoutChains):
 
     def _finish_across_relayouts(self, place: int, maker: Bound) -> bool:
         """Totals lie one to a stick; a map of them is made of dense ones, and put back. The finish needs neither."""
-        if maker.kind is not StepKind.REDUCE or len(maker.outputs) != 1:
+        if not isinstance(maker.subject, Reduce) or len(maker.outputs) != 1:
             return False
         chain, steps = [place], [maker]
-        for kind in (StepKind.RELAYOUT, StepKind.MAP, StepKind.RELAYOUT):
+        for kind in (Relayout, Map, Relayout):
             following = self._only_reader(chain[-1], steps[-1])
             step = None if following is None else self.steps[following]
-            if following is None or step is None or step.kind is not kind:
+            if following is None or step is None or not isinstance(step.subject, kind):
                 return False
             chain.append(following)
             steps.append(step)
@@ -194,12 +195,12 @@ class Fusion(RelayoutChains):
     # --- two maps side by side
 
     def _merge_with_a_reader(self, place: int, maker: Bound) -> bool:
-        if maker.kind is not StepKind.MAP:
+        if not isinstance(maker.subject, Map):
             return False
         for output, span in enumerate(maker.outputs):
             for reader in self._readers(place, span):
                 step = self.steps[reader]
-                if step is None or step.kind is not StepKind.MAP:
+                if step is None or not isinstance(step.subject, Map):
                     continue
                 reading = self._reading(step, span)
                 both = None if reading is None else self.forms.apply(_merged, (step, maker), reading, output)
@@ -258,31 +259,33 @@ class Fusion(RelayoutChains):
             if step is None:
                 continue
             dead = all(self.memory.is_temp(span.symbol) and span.symbol not in read for span in step.writes)
-            if dead and step.kind is not None:
+            if dead and step.subject is not None:
                 self._put(place, None)
                 continue
             read |= {span.symbol for span in step.reads}
 
 
-def _inlined(reader: Step, maker: Step, place: int, anywhere: bool) -> Step | None:
-    if reader.kind is StepKind.CONTRACT:
+def _inlined(
+    reader: Map | Reduce | Rows | Contract, maker: Map, place: int, anywhere: bool
+) -> Map | Reduce | Rows | Contract | None:
+    if isinstance(reader, Contract):
         return fed_by(reader, place, maker)
     return inlined(reader, place, maker, anywhere=anywhere) or read_through(reader, place, maker)
 
 
-def _appended(maker: Step, reader: Step, output: int, place: int) -> Step | None:
+def _appended(maker: Reduce | Rows, reader: Map | Reduce | Rows, output: int, place: int) -> Rows | None:
     return appended(maker, output, reader, place)
 
 
-def _merged(reader: Step, maker: Step, place: int, output: int) -> Step | None:
+def _merged(reader: Map, maker: Map, place: int, output: int) -> Map | None:
     return merged(reader, place, maker, output)
 
 
-def _storing(step: Step, chosen: tuple[int, ...]) -> Step:
+def _storing(step: Map | Rows, chosen: tuple[int, ...]) -> Map | Rows:
     """The step with these of its outputs alone."""
     outputs = tuple(step.outputs[k] for k in chosen)
-    if step.code is None:
-        return replace(step, outputs=outputs, row_results=tuple(step.row_results[k] for k in chosen))
+    if isinstance(step, Rows):
+        return replace(step, outputs=outputs, results=tuple(step.results[k] for k in chosen))
     code = replace(
         step.code,
         results=tuple(step.code.results[k] for k in chosen),
@@ -291,9 +294,9 @@ def _storing(step: Step, chosen: tuple[int, ...]) -> Step:
     return replace(step, outputs=outputs, code=code)
 
 
-def settled(step: Step) -> Step:
+def settled(step: Listed) -> Listed:
     """Strides of loops of one pass mean nothing; as zeros they compare equal. Nor does it matter which core has which slice."""
-    if step.kind not in _NESTS or in_scratchpads(step):
+    if not isinstance(step, _NESTS) or in_scratchpads(step):
         return step
     still = [loop.extent == 1 for loop in step.loops]
 

@@ -6,17 +6,16 @@ from dataclasses import replace
 from math import prod
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
-from openspyre.backend.fusion.maps import code_of
 from openspyre.backend.fusion.memory import in_memory
-from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
-from openspyre.program.model import MAX_OPERANDS, OperandKind, Step
+from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
+from openspyre.program.model import MAX_OPERANDS, LoopNest, Map, OperandKind, Reduce, Relayout
 from openspyre.spec.ops.expression import Lane
 
 
-def finished_by(maker: Step, reader: Step, place: int) -> Step | None:
+def finished_by(maker: Reduce, reader: Map, place: int) -> Reduce | None:
     """The reader's code in the maker's finish, where it maps all totals, each by itself."""
     found = fit(maker, Reference(True, 0), reader, Reference(False, place))
-    if found is None or len(reader.outputs) != 1 or lane_of(reader).store_padding:
+    if found is None or len(reader.outputs) != 1 or reader.lane.store_padding:
         return None
     frame, guest = found.frame, found.guest
     if not maps_totals(found):
@@ -27,36 +26,36 @@ def finished_by(maker: Step, reader: Step, place: int) -> Step | None:
     return _finished(replace(frame, outputs=(found.carried(guest.outputs[0]),)), link, guest, place)
 
 
-def maps_totals(found: Fit) -> bool:
+def maps_totals(found: Fit[LoopNest, Map]) -> bool:
     """Whether the guest takes all totals of the frame's rows, each once."""
     frame, guest = found.frame, found.guest
     totals = prod(loop.extent for loop in frame.loops if not loop.reduced)
-    if totals != prod(loop.extent for loop in guest.loops) or found.one_lane != lane_of(frame).reduced:
+    if totals != prod(loop.extent for loop in guest.loops) or found.one_lane != frame.lane.reduced:
         return False
     return found.one_lane or not (has_tail(frame) or has_tail(guest)) or _end_alike(found)
 
 
-def _end_alike(found: Fit) -> bool:
-    lane, other = lane_of(found.frame), lane_of(found.guest)
+def _end_alike(found: Fit[LoopNest, Map]) -> bool:
+    lane, other = found.frame.lane, found.guest.lane
     if lane.extent != other.extent or (lane.block_loop < 0) != (other.block_loop < 0):
         return False
     return lane.block_loop < 0 or found.steps[lane.block_loop] == (other.block_loop, 1)
 
 
-def finished_across(maker: Step, there: Step, reader: Step, back: Step) -> Step | None:
+def finished_across(maker: Reduce, there: Relayout, reader: Map, back: Relayout) -> Reduce | None:
     """The reader's code in the maker's finish, where two relayouts mirror each other and it maps place by place."""
-    if [replace(view, symbol=0) for view in there.views] != [replace(v, symbol=0) for v in reversed(back.views)]:
+    if (there.source, there.target) != (back.target, back.source):
         return None
-    if len(reader.outputs) != 1 or not there.views[1].size:
+    if len(reader.outputs) != 1 or not there.target.size:
         return None
     dense = there.outputs[0].symbol
     place = next((k for k, o in enumerate(reader.inputs) if in_memory(o) and o.symbol == dense), None)
     if place is None:
         return None
-    read, stored, lane = reader.inputs[place], reader.outputs[0], lane_of(reader)
+    read, stored, lane = reader.inputs[place], reader.outputs[0], reader.lane
     shifts = (read.offset - there.outputs[0].offset, stored.offset - back.inputs[0].offset)
     others = prod(loop.extent for k, loop in enumerate(reader.loops) if k != lane.block_loop)
-    whole = others * lane.extent == prod(there.views[1].size) == prod(there.views[1].buffer_size)
+    whole = others * lane.extent == prod(there.target.size) == prod(there.target.buffer_size)
     if not whole or shifts != (0, 0) or (read.strides, read.tile_stride) != (stored.strides, stored.tile_stride):
         return None
     total = maker.outputs[0]
@@ -68,17 +67,17 @@ def finished_across(maker: Step, there: Step, reader: Step, back: Step) -> Step 
     return _finished(replace(maker, outputs=(output,)), link, reader, place)
 
 
-def _finished(maker: Step, link: Link, reader: Step, place: int) -> Step | None:
+def _finished(maker: Reduce, link: Link, reader: Map, place: int) -> Reduce | None:
     """A reduction whose total goes through the reader's code before it is stored; the operands stay the maker's."""
-    finish, code = maker.finish, code_of(reader)
+    finish, code = maker.finish, reader.code
     others = [operand for k, operand in enumerate(reader.inputs) if k != place]
-    if finish is None or len(maker.outputs) != 1 or any(o.kind is not OperandKind.SCALAR for o in others):
+    if len(maker.outputs) != 1 or any(o.kind is not OperandKind.SCALAR for o in others):
         return None
     if link is Link.NONE and sees_signs_of_nan(code):
         return None
     still = (0,) * len(maker.loops)
     inputs = list(maker.inputs)
-    lanes: list[Lane] = [*code_of(maker).inputs]
+    lanes: list[Lane] = [*maker.code.inputs]
     for operand, lane in zip(reader.inputs, code.inputs, strict=True):
         if operand.kind is OperandKind.SCALAR and replace(operand, strides=still) not in inputs:
             inputs.append(replace(operand, strides=still))
@@ -93,7 +92,7 @@ def _finished(maker: Step, link: Link, reader: Step, place: int) -> Step | None:
         for k, o in enumerate(reader.inputs)
     )
     woven = weave(registers, (False,) * len(registers), (first, Piece(code, given)), (Source(1, 0),))
-    body = code_of(maker)
+    body = maker.code
     piece = Piece(body, tuple(Source(INPUT, k) for k in range(len(body.inputs))))
     grown = weave(tuple(lanes), (False,) * len(lanes), (piece,), (Source(0, 0),))
     if woven is None or grown is None or len(inputs) > MAX_OPERANDS:

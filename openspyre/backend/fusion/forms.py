@@ -8,37 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from openspyre.backend.fusion.memory import Span, in_memory, in_scratchpads, is_summary, itemsize, span_of
+from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, in_scratchpads, itemsize, span_of
 from openspyre.backend.fusion.values import Home
-from openspyre.program.model import Operand, OperandKind, Step, StepKind
+from openspyre.program.model import LoopNest, Map, Operand, OperandKind, Step
 from openspyre.spec.sharing import shares_work
 
 Rule = Callable[..., Step | None]  # of steps, and of what else the rule asks
+_Listed = TypeVar("_Listed", bound=Listed)
 
 
 class Form:
     """Compared by identity. Spans are those of the step: their symbols are numbers too."""
 
-    __slots__ = ("inputs", "kind", "outputs", "step")
+    __slots__ = ("adds", "inputs", "outputs", "step", "subject")
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Listed) -> None:
         self.step = step
-        stays = in_scratchpads(step) or is_summary(step)
-        self.kind: StepKind | None = None if stays else step.kind  # None: no rule may take it
+        self.subject: Step | None = None if isinstance(step, Touch) or in_scratchpads(step) else step
+        self.adds = adds(step)
         self.inputs = tuple(span_of(step, place, output=False) for place in range(len(step.inputs)))
         self.outputs = tuple(span_of(step, place, output=True) for place in range(len(step.outputs)))
 
 
 class Bound:
-    """A form at work: its symbols, the step's name, and the spans it touches. `origin`: the step it was, as long as it is."""
+    """A form at work: its symbols, the step's name, and the spans it touches. `origin`: the step it was, as long as it is.
 
-    __slots__ = ("form", "inputs", "name", "origin", "outputs", "reads", "symbols", "writes")
+    `subject`: the form's step, as rules see it; None: no rule may take it.
+    """
+
+    __slots__ = ("form", "inputs", "name", "origin", "outputs", "reads", "subject", "symbols", "writes")
 
     def __init__(
-        self, form: Form, symbols: tuple[int, ...], name: str, homes: Mapping[int, Home], origin: Step | None = None
+        self, form: Form, symbols: tuple[int, ...], name: str, homes: Mapping[int, Home], origin: Listed | None = None
     ) -> None:
         self.form, self.symbols, self.name, self.origin = form, symbols, name, origin
+        self.subject = form.subject
         here = [homes.get(symbol) or Home(symbol, 0) for symbol in symbols]
 
         def span(s: Span) -> Span:
@@ -49,14 +55,9 @@ class Bound:
         self.outputs = [span(s) for s in form.outputs if s is not None]
         self.writes = tuple(self.outputs)
         reads = tuple([s for s in self.inputs if s is not None])
-        self.reads = (*reads, *self.writes) if form.step.accumulate else reads  # a scatter that adds reads its target
+        self.reads = (*reads, *self.writes) if form.adds else reads
 
-    @property
-    def kind(self) -> StepKind | None:
-        """None: no rule may take it."""
-        return self.form.kind
-
-    def step(self, homes: Mapping[int, Home]) -> Step:
+    def step(self, homes: Mapping[int, Home]) -> Listed:
         """The step itself, values being found at home."""
         if self.origin is not None:
             return self.origin
@@ -64,7 +65,7 @@ class Bound:
         return renumbered(self.form.step, dict(enumerate(here)), self.name)
 
 
-def renumbered(step: Step, homes: Mapping[int, Home], name: str) -> Step:
+def renumbered(step: _Listed, homes: Mapping[int, Home], name: str) -> _Listed:
     """A step on other symbols, from some byte of theirs on."""
 
     def moved(o: Operand) -> Operand:
@@ -80,11 +81,10 @@ def renumbered(step: Step, homes: Mapping[int, Home], name: str) -> Step:
         name=name,
         inputs=tuple(map(moved, step.inputs)),
         outputs=tuple(map(moved, step.outputs)),
-        views=tuple(replace(view, symbol=homes[view.symbol].symbol) for view in step.views),
     )
 
 
-def symbols_of(step: Step) -> tuple[int, ...]:
+def symbols_of(step: Listed) -> tuple[int, ...]:
     """The symbols of a step's memory, each once."""
     return tuple(dict.fromkeys([operand.symbol for operand in (*step.inputs, *step.outputs) if in_memory(operand)]))
 
@@ -107,7 +107,7 @@ class Forms:
         self._first: dict[Hashable, Form] = {}
         self._made: dict[Hashable, _Made | None] = {}
 
-    def bound(self, key: Hashable, symbols: tuple[int, ...], origin: Step, make: Callable[[], Step]) -> Bound:
+    def bound(self, key: Hashable, symbols: tuple[int, ...], origin: Listed, make: Callable[[], Listed]) -> Bound:
         """The step that `make` makes of these symbols; one of equal `key` was the same step on other ones."""
         if not self._shared:
             step = make()
@@ -139,16 +139,16 @@ class Forms:
 
 def _can_be_read(step: Step) -> bool:
     """Behind the last element of an operand across sticks nothing can be loaded: only maps know where it is."""
-    if step.kind is StepKind.MAP or step.lane is None or step.lane.extent % step.lane.lanes == 0:
+    if isinstance(step, Map) or not isinstance(step, LoopNest) or step.lane.extent % step.lane.lanes == 0:
         return True
     return all(operand.kind is not OperandKind.STRIDED for operand in step.inputs)
 
 
-def _unplaced(bound: Bound) -> Step:
+def _unplaced(bound: Bound) -> Listed:
     return renumbered(bound.form.step, {n: Home(s, 0) for n, s in enumerate(bound.symbols)}, bound.name)
 
 
-def _form(step: Step, symbols: Sequence[int]) -> Form:
+def _form(step: Listed, symbols: Sequence[int]) -> Form:
     return Form(renumbered(step, {symbol: Home(number, 0) for number, symbol in enumerate(symbols)}, ""))
 
 

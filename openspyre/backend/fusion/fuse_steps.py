@@ -9,11 +9,24 @@ from functools import partial
 
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms
-from openspyre.backend.fusion.memory import Memory, in_memory, is_summary, itemsize
+from openspyre.backend.fusion.memory import Listed, Memory, Touch, in_memory, itemsize
 from openspyre.backend.fusion.repeats import TreeFusion
 from openspyre.backend.fusion.values import Home, Values, values_of
 from openspyre.program.footprint import footprints
-from openspyre.program.model import Operand, Program, Step, Use
+from openspyre.program.model import (
+    Contract,
+    Gather,
+    Map,
+    Operand,
+    Program,
+    Reduce,
+    Relayout,
+    Rows,
+    Scan,
+    Scatter,
+    Sort,
+    Use,
+)
 from openspyre.program.verify import step_problems
 from openspyre.spec.formats import STICK_BYTES
 
@@ -47,8 +60,8 @@ class FuseSteps:
 
 
 def _fused(
-    program: Program, problems: list[str], steps: Sequence[Step], uses: tuple[Use, ...]
-) -> tuple[Step, ...] | None:
+    program: Program, problems: list[str], steps: Sequence[Listed], uses: tuple[Use, ...]
+) -> tuple[Listed, ...] | None:
     """Steps one behind the other; None if they stay as they are."""
     scratch = frozenset(symbol for symbol, use in enumerate(uses) if use is Use.SCRATCH)
     values = values_of(steps, len(uses), scratch)
@@ -74,9 +87,10 @@ def _problems(
     before: Sequence[Bound], after: Sequence[Bound], uses: tuple[Use, ...], program: Program
 ) -> Iterator[str]:
     """Steps of a form are right together, so each form is looked at once. What was written must be written still."""
-    for bound in {bound.form: bound for bound in after if not is_summary(bound.form.step)}.values():
-        for problem in step_problems(bound.form.step, len(bound.symbols), len(program.scalars)):
-            yield f"step {bound.name!r}: {problem}"
+    for form, bound in {bound.form: bound for bound in after}.items():
+        if not isinstance(form.step, Touch):
+            for problem in step_problems(form.step, len(bound.symbols), len(program.scalars)):
+                yield f"step {bound.name!r}: {problem}"
     written = [{span.symbol for step in steps for span in step.writes} for steps in (before, after)]
     gone = written[0] - written[1]
     for number, use in enumerate(uses):
@@ -88,7 +102,7 @@ def _problems(
             yield f"step {step.name!r} reads what is not written any more"
 
 
-def _bound(steps: Sequence[Step], values: Values, forms: Forms) -> tuple[Bound, ...]:
+def _bound(steps: Sequence[Listed], values: Values, forms: Forms) -> tuple[Bound, ...]:
     """Steps made from one description differ in where their operands begin and in which of them are the same memory."""
     found = []
     for step, inputs, outputs in zip(steps, values.inputs, values.outputs, strict=True):
@@ -107,26 +121,25 @@ def _offset_at_home(operand: Operand, symbol: int, homes: dict[int, Home]) -> in
     return operand.offset - homes[symbol].begin // itemsize(operand.data_format)
 
 
-def _at_home(step: Step, symbols: Sequence[int], offsets: Sequence[int]) -> Step:
+def _at_home(step: Listed, symbols: Sequence[int], offsets: Sequence[int]) -> Listed:
     """The step on its values."""
     made = [
         replace(operand, symbol=symbol, offset=offset)
         for operand, symbol, offset in zip((*step.inputs, *step.outputs), symbols, offsets, strict=True)
     ]
     first = len(step.inputs)
-    views = tuple(replace(view, symbol=o.symbol) for view, o in zip(step.views, made, strict=False))
-    return settled(replace(step, inputs=tuple(made[:first]), outputs=tuple(made[first:]), views=views))
+    return settled(replace(step, inputs=tuple(made[:first]), outputs=tuple(made[first:])))
 
 
 def _key(
-    step: Step, operands: Sequence[Operand], chosen: Sequence[int], offsets: Sequence[int], symbols: tuple[int, ...]
+    step: Listed, operands: Sequence[Operand], chosen: Sequence[int], offsets: Sequence[int], symbols: tuple[int, ...]
 ) -> Hashable:
     """Equal for steps that are the same but for their symbols. Those of one description have its parts, not copies of them."""
     numbers = {symbol: number for number, symbol in enumerate(symbols)}
     return (
-        step.kind,
-        *map(id, (step.loops, step.lane, step.code, step.finish, step.stages, step.contraction)),
-        (step.row_results, step.combine, step.index_stride, step.index_bound, step.accumulate, step.cores),
+        type(step),
+        () if isinstance(step, Relayout) else (id(step.loops), id(step.lane), step.cores),
+        _own(step),
         tuple(
             [
                 (numbers[symbol] if in_memory(o) else symbol, o.kind, offset, o.strides, o.tile_stride, o.dtype)
@@ -134,5 +147,28 @@ def _key(
             ]
         ),
         tuple([(o.data_format, o.space, o.owner, o.advance) for o in operands]),
-        tuple([replace(view, symbol=0) for view in step.views]),
     )
+
+
+def _own(step: Listed) -> Hashable:
+    """What steps of a kind have of their own."""
+    match step:
+        case Map():
+            return id(step.code)
+        case Reduce():
+            return id(step.code), id(step.finish), step.combine
+        case Rows():
+            return id(step.stages), step.results
+        case Contract():
+            codes = (id(step.a_code), id(step.b_code))
+            return step.k_extent, step.k_lanes, step.b_row_stride, step.b_along_k, codes
+        case Relayout():
+            return step.source, step.target
+        case Gather():
+            return id(step.code), step.index_stride, step.index_bound
+        case Scatter():
+            return id(step.code), step.index_stride, step.index_bound, step.accumulate
+        case Scan() | Sort():
+            return step.combine
+        case Touch():
+            return step.exact

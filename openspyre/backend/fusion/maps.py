@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
 from openspyre.backend.fusion.memory import in_memory, itemsize
-from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, lane_of
+from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
 from openspyre.program.model import (
     MAX_OPERANDS,
     MAX_ROW_SCALARS,
     MAX_ROWS,
     ROW_SCALAR,
+    LoopNest,
+    Map,
     Operand,
     OperandKind,
+    Reduce,
+    Rows,
     RowStage,
     Step,
-    StepKind,
 )
 from openspyre.spec.ops.expression import Code, Lane
 
@@ -26,20 +30,15 @@ _CHEAP = ("add", "sub", "mul", "neg", "abs", "int_to_float", "bool_to_float", "f
 _CHEAP_INSTRUCTIONS = 2
 
 
-def is_cheap(step: Step) -> bool:
+def is_cheap(step: Map) -> bool:
     """Reads no more than it stores, and computes next to nothing."""
-    code = code_of(step)
+    code = step.code
     moving = [operand for operand in step.inputs if operand.kind is OperandKind.VECTOR]
     few = len(code.instructions) <= _CHEAP_INSTRUCTIONS and len(moving) <= 1
     return few and all(instruction.opcode in _CHEAP for instruction in code.instructions)
 
 
-def code_of(step: Step) -> Code:
-    assert step.code is not None, f"step {step.name!r} has no code"
-    return step.code
-
-
-def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | None:
+def inlined(reader: Map | Reduce | Rows, place: int, maker: Map, *, anywhere: bool) -> Map | Reduce | Rows | None:
     """The reader with its input computed instead of loaded; `anywhere`: also where lanes or loops share a value."""
     maker = _moving_the_same(maker, reader.inputs[place])
     found = fit(reader, Reference(False, place), maker, Reference(True, 0))
@@ -47,15 +46,22 @@ def inlined(reader: Step, place: int, maker: Step, *, anywhere: bool) -> Step | 
         return None
     frame = found.frame
     across = any(operand.kind is OperandKind.STRIDED for operand in found.guest.inputs)
-    if across and has_tail(frame) and frame.kind is not StepKind.MAP:
+    if across and has_tail(frame) and not isinstance(frame, Map):
         return None  # behind the last element of a strided operand nothing can be loaded
     link = link_between(found.guest.outputs[0], frame.inputs[place])
-    if link is None or lane_of(maker).store_padding:
+    if link is None or maker.lane.store_padding:
         return None
-    return _into_rows(found, place, link) if reader.kind is StepKind.ROWS else _into_code(found, place, link)
+    carried = [found.carried(operand) for operand in found.guest.inputs]
+    match frame:
+        case Rows():
+            return _into_rows(frame, place, link, found.guest.code, carried)
+        case Reduce():
+            return _into_reduction(frame, place, link, found.guest.code, carried)
+        case Map():
+            return _into_map(frame, place, link, found.guest.code, carried)
 
 
-def _moving_the_same(maker: Step, read: Operand) -> Step:
+def _moving_the_same(maker: Map, read: Operand) -> Map:
     """A map that only moves bits moves elements of any format of that size: those that the reader takes them for."""
     if not moves_bits(maker) or itemsize(maker.outputs[0].data_format) != itemsize(read.data_format):
         return maker
@@ -70,47 +76,58 @@ def _moving_the_same(maker: Step, read: Operand) -> Step:
 
 
 def moves_bits(step: Step) -> bool:
-    """Whether a map stores what it loads."""
-    if step.kind is not StepKind.MAP or (len(step.inputs), len(step.outputs)) != (1, 1):
+    """Whether it is a map that stores what it loads."""
+    if not isinstance(step, Map) or (len(step.inputs), len(step.outputs)) != (1, 1):
         return False
-    (source,), (target,), code = step.inputs, step.outputs, code_of(step)
+    (source,), (target,), code = step.inputs, step.outputs, step.code
     same = (source.dtype, source.data_format) == (target.dtype, target.data_format)
     return same and in_memory(source) and not code.instructions and code.results == (0,)
 
 
-def repeats(found: Fit) -> bool:
+def repeats(found: Fit[LoopNest, Map]) -> bool:
     shared = any(step is None and loop.extent > 1 for step, loop in zip(found.steps, found.frame.loops, strict=True))
-    return shared or (found.one_lane and lane_of(found.frame).extent > 1)
+    return shared or (found.one_lane and found.frame.lane.extent > 1)
 
 
-def _into_code(found: Fit, place: int, link: Link) -> Step | None:
-    frame, guest = found.frame, found.guest
-    code, first = code_of(frame), code_of(guest)
+def _into_map(frame: Map, place: int, link: Link, first: Code, read: Sequence[Operand]) -> Map | None:
+    found = _woven(frame, place, link, first, read)
+    return None if found is None else replace(frame, inputs=tuple(found[0].operands), code=found[1])
+
+
+def _into_reduction(frame: Reduce, place: int, link: Link, first: Code, read: Sequence[Operand]) -> Reduce | None:
+    found = _woven(frame, place, link, first, read)
+    finish = None if found is None else _finish_with(frame, found[0])
+    if found is None or finish is None:
+        return None
+    return replace(frame, inputs=tuple(found[0].operands), code=found[1], finish=finish)
+
+
+def _woven(
+    frame: Map | Reduce, place: int, link: Link, first: Code, read: Sequence[Operand]
+) -> tuple[Gathered, Code] | None:
+    """The frame's code with one of its inputs computed by another, `first`, from what that read; and the inputs it then has."""
+    code = frame.code
     if link is Link.NONE and sees_signs_of_nan(code):
         return None
     same = [frame.inputs[place] == operand for operand in frame.inputs]
     gathered = Gathered()
     kept = {k: gathered.place(o, code.inputs[k]) for k, o in enumerate(frame.inputs) if not same[k]}
-    carried = gathered.places(map(found.carried, guest.inputs), first.inputs)
+    carried = gathered.places(read, first.inputs)
     if not gathered.fits:
         return None
     computed = Piece(first, tuple(Source(INPUT, k) for k in carried))
     sources = tuple(Source(0, 0, link) if same[k] else Source(INPUT, kept[k]) for k in range(len(frame.inputs)))
     results = tuple(Source(1, k) for k in range(len(code.results)))
     woven = weave(tuple(gathered.lanes), gathered.grid, (computed, Piece(code, sources)), results)
-    finish = _finish_with(frame, tuple(gathered.operands), gathered.lanes)
-    if woven is None or (frame.finish is not None and finish is None):
-        return None
-    return replace(frame, inputs=tuple(gathered.operands), code=woven, finish=finish)
+    return None if woven is None else (gathered, woven)
 
 
-def _finish_with(step: Step, inputs: tuple[Operand, ...], lanes: list[Lane]) -> Code | None:
+def _finish_with(step: Reduce, inputs: Gathered) -> Code | None:
     """A reduction's finish, given the scalars among these inputs behind the total and the index."""
-    if step.finish is None:
-        return None
-    scalars = [operand for operand in inputs if operand.kind is OperandKind.SCALAR]
+    scalars = [operand for operand in inputs.operands if operand.kind is OperandKind.SCALAR]
     known = [operand for operand in step.inputs if operand.kind is OperandKind.SCALAR]
-    kinds = [lane for operand, lane in zip(inputs, lanes, strict=True) if operand.kind is OperandKind.SCALAR]
+    given = zip(inputs.operands, inputs.lanes, strict=True)
+    kinds = [lane for operand, lane in given if operand.kind is OperandKind.SCALAR]
     places = (0, 1, *(2 + scalars.index(operand) for operand in known))
     piece = Piece(step.finish, tuple(Source(INPUT, place) for place in places))
     registers = (*step.finish.inputs[:2], *kinds)
@@ -118,34 +135,32 @@ def _finish_with(step: Step, inputs: tuple[Operand, ...], lanes: list[Lane]) -> 
     return weave(registers, (False,) * len(registers), (piece,), results)
 
 
-def _into_rows(found: Fit, place: int, link: Link) -> Step | None:
+def _into_rows(frame: Rows, place: int, link: Link, first: Code, read: Sequence[Operand]) -> Rows | None:
     """A first stage makes the row that was loaded."""
-    frame, guest = found.frame, found.guest
-    first = code_of(guest)
     gathered = Gathered()
     gone = [frame.inputs[place] == operand for operand in frame.inputs]
     lanes = [row_lane(operand) for operand in frame.inputs]
     kept = {k: gathered.place(o, lanes[k]) for k, o in enumerate(frame.inputs) if not gone[k]}
-    carried = gathered.places(map(found.carried, guest.inputs), first.inputs)
+    carried = gathered.places(read, first.inputs)
     if not gathered.fits:
         return None
     more = len(gathered.operands) - len(frame.inputs)
     computed = len(gathered.operands) + row_count(frame) - len(frame.inputs)
-    read = list(dict.fromkeys(carried))
-    piece = Piece(first, tuple(Source(INPUT, read.index(k)) for k in carried))
-    grid = tuple(gathered.grid[k] for k in read)
-    woven = weave(tuple(gathered.lanes[k] for k in read), grid, (piece,), (Source(0, 0, link),))
+    rows = list(dict.fromkeys(carried))
+    piece = Piece(first, tuple(Source(INPUT, rows.index(k)) for k in carried))
+    grid = tuple(gathered.grid[k] for k in rows)
+    woven = weave(tuple(gathered.lanes[k] for k in rows), grid, (piece,), (Source(0, 0, link),))
     if woven is None or not rows_fit(computed + 1, 0):
         return None
     if link is Link.NONE and any(sees_signs_of_nan(stage.code) for stage in frame.stages):
         return None
     names = {k: computed if gone[k] else kept[k] for k in range(len(frame.inputs))}
     stages = (
-        RowStage(tuple(read), written(woven), computed),
+        RowStage(tuple(rows), written(woven), computed),
         *(renamed(s, len(frame.inputs), more, names) for s in frame.stages),
     )
-    results = tuple(_name(r, len(frame.inputs), more, names) for r in frame.row_results)
-    return replace(frame, inputs=tuple(gathered.operands), stages=stages, row_results=results)
+    results = tuple(_name(r, len(frame.inputs), more, names) for r in frame.results)
+    return replace(frame, inputs=tuple(gathered.operands), stages=stages, results=results)
 
 
 def row_lane(operand: Operand) -> Lane:
@@ -158,12 +173,12 @@ def rows_fit(rows: int, scalars: int) -> bool:
     return rows <= MAX_ROWS and scalars <= MAX_ROW_SCALARS
 
 
-def row_count(step: Step) -> int:
+def row_count(step: Rows) -> int:
     """Row registers in use, inputs among them."""
     return max([len(step.inputs), *(stage.target + 1 for stage in step.stages if stage.combine is None)])
 
 
-def scalar_count(step: Step) -> int:
+def scalar_count(step: Rows) -> int:
     return max([0, *(stage.target + 1 for stage in step.stages if stage.combine is not None)])
 
 
@@ -179,13 +194,13 @@ def renamed(stage: RowStage, inputs: int, more: int, names: dict[int, int]) -> R
     return replace(stage, rows=rows, target=stage.target + (more if stage.combine is None else 0))
 
 
-def merged(reader: Step, place: int, maker: Step, output: int) -> Step | None:
+def merged(reader: Map, place: int, maker: Map, output: int) -> Map | None:
     """Both maps in the reader's loops; every result of both is stored."""
     found = fit(reader, Reference(False, place), maker, Reference(True, output))
-    if found is None or not found.exact or lane_of(maker).store_padding:
+    if found is None or not found.exact or maker.lane.store_padding:
         return None
     frame, guest = found.frame, found.guest
-    code, first = code_of(frame), code_of(guest)
+    code, first = frame.code, guest.code
     stored = [found.carried(operand) for operand in guest.outputs]
     gathered = Gathered()
     carried = gathered.places(map(found.carried, guest.inputs), first.inputs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from openspyre.program.model import Operand, Space, Step, StepKind, Use
+from openspyre.program.model import LoopNest, Operand, Relayout, Scatter, Space, Step, Use
 from openspyre.program.reach import bounds, lanes_of, pieces
 from openspyre.program.reach import itemsize as bytes_of_element
 from openspyre.spec.formats import STICK_BYTES
@@ -84,17 +84,27 @@ def itemsize(data_format: str) -> int:
     return bytes_of_element(data_format)
 
 
-def in_scratchpads(step: Step) -> bool:
+@dataclass(frozen=True, slots=True)
+class Touch(LoopNest):
+    """No step: it stands for bytes that somebody else reads or writes (`repeats.py`). Not `exact`: of what it writes, maybe nothing."""
+
+    exact: bool = True
+
+
+Listed = Step | Touch  # what fusion walks over
+
+
+def in_scratchpads(step: Listed) -> bool:
     """Whether it uses a core's own memory, which lives on after the launch: such a step stays as it is."""
     return any(operand.space is Space.SCRATCHPAD for operand in (*step.inputs, *step.outputs))
 
 
-def is_summary(step: Step) -> bool:
-    """Whether it only stands for bytes that somebody touches (`repeats.py`)."""
-    return step.code is None and step.kind in (StepKind.MAP, StepKind.SCATTER)
+def adds(step: Listed) -> bool:
+    """A scatter that adds reads its target, too."""
+    return isinstance(step, Scatter) and step.accumulate
 
 
-def span_of(step: Step, place: int, *, output: bool) -> Span | None:
+def span_of(step: LoopNest | Relayout, place: int, *, output: bool) -> Span | None:
     """What a step may touch of an operand; None if that is not in memory."""
     operand = (step.outputs if output else step.inputs)[place]
     if not in_memory(operand):

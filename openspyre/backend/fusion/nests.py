@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import Generic, TypeVar
 
 from openspyre.backend.fusion.memory import itemsize
-from openspyre.program.model import MAX_LOOPS, LaneBlock, Loop, Operand, OperandKind, Step
+from openspyre.program.model import MAX_LOOPS, LaneBlock, Loop, LoopNest, Operand, OperandKind
 from openspyre.spec.formats import STICK_BYTES
 
 _WIDE = 64  # lanes of a block that has 16-bit operands
+_Nest = TypeVar("_Nest", bound=LoopNest)
+_Frame = TypeVar("_Frame", bound=LoopNest)
+_Guest = TypeVar("_Guest", bound=LoopNest)
+_FrameOf = TypeVar("_FrameOf", bound=LoopNest, covariant=True)
+_GuestOf = TypeVar("_GuestOf", bound=LoopNest, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Generic[_FrameOf, _GuestOf]):
     """`steps` per loop of the frame: the guest's loop it moves along and by how much; None: the guest stays."""
 
-    frame: Step
-    guest: Step
+    frame: _FrameOf
+    guest: _GuestOf
     steps: tuple[tuple[int, int] | None, ...]
     start: tuple[int, ...]  # the guest's indices at the frame's first point
     one_lane: bool  # the guest has one value for all lanes of the frame
@@ -36,22 +42,16 @@ class Fit:
         return replace(moved, kind=kind, tile_stride=0)
 
 
-def lane_of(step: Step) -> LaneBlock:
-    assert step.lane is not None, f"step {step.name!r} has no lanes"
-    return step.lane
+def has_tail(step: LoopNest) -> bool:
+    return step.lane.extent % step.lane.lanes != 0
 
 
-def has_tail(step: Step) -> bool:
-    lane = lane_of(step)
-    return lane.extent % lane.lanes != 0
-
-
-def widened(step: Step, lanes: int, leaving: Operand | None = None) -> Step | None:
+def widened(step: _Nest, lanes: int, leaving: Operand | None = None) -> _Nest | None:
     """The same step with two sticks of 32 lanes in a block, so that it goes along with 16-bit operands.
 
     An odd last stick has no second one that could be loaded with it; an operand that is `leaving` is not loaded.
     """
-    lane = lane_of(step)
+    lane = step.lane
     if lane.lanes == lanes:
         return step
     if lane.extent == 1:
@@ -74,15 +74,15 @@ def widened(step: Step, lanes: int, leaving: Operand | None = None) -> Step | No
     return replace(step, loops=loops, lane=replace(lane, lanes=lanes), inputs=inputs, outputs=outputs)
 
 
-def is_one_block(step: Step) -> bool:
+def is_one_block(step: LoopNest) -> bool:
     """Whether it has several lanes, and all of them in one block."""
-    lane = lane_of(step)
+    lane = step.lane
     return lane.extent > 1 and (lane.block_loop < 0 or step.loops[lane.block_loop].extent == 1)
 
 
-def narrowed(step: Step) -> Step | None:
+def narrowed(step: _Nest) -> _Nest | None:
     """The same step for lane 0 alone, where a block of lanes is one stick of every result."""
-    lane = lane_of(step)
+    lane = step.lane
     sticks = [lane.lanes * itemsize(operand.data_format) for operand in step.outputs]
     if lane.store_padding or any(size != STICK_BYTES for size in sticks):
         return None
@@ -106,9 +106,9 @@ def _doubled(operand: Operand, block: int) -> Operand | None:
     return replace(operand, strides=strides) if stride == 0 else None
 
 
-def refined(step: Step, place: int, inner: int) -> Step | None:
+def refined(step: _Nest, place: int, inner: int) -> _Nest | None:
     """A loop cut into two, the inner one of `inner` passes."""
-    loop, lane = step.loops[place], lane_of(step)
+    loop, lane = step.loops[place], step.lane
     if loop.reduced or len(step.loops) == MAX_LOOPS or (place == lane.block_loop and has_tail(step)):
         return None
     outer = loop.extent // inner
@@ -142,16 +142,18 @@ class Reference:
     output: bool
     place: int
 
-    def of(self, step: Step) -> Operand:
+    def of(self, step: LoopNest) -> Operand:
         return (step.outputs if self.output else step.inputs)[self.place]
 
 
-def fit(frame: Step, there: Reference, guest: Step, here: Reference, *, free: bool = False) -> Fit | None:
+def fit(
+    frame: _Frame, there: Reference, guest: _Guest, here: Reference, *, free: bool = False
+) -> Fit[_Frame, _Guest] | None:
     """The guest in the frame's loops, such that both operands are at the same element; None if they never are.
 
     With `free`, loops along which neither operand moves correspond by their extents.
     """
-    lanes = max(lane_of(frame).lanes, lane_of(guest).lanes)
+    lanes = max(frame.lane.lanes, guest.lane.lanes)
     wide_frame = widened(frame, lanes, None if there.output else there.of(frame))
     wide_guest = widened(guest, lanes, None if here.output else here.of(guest))
     if wide_frame is None or wide_guest is None:
@@ -159,11 +161,11 @@ def fit(frame: Step, there: Reference, guest: Step, here: Reference, *, free: bo
     return _Search(wide_frame, there, wide_guest, here, free).found()
 
 
-class _Search:
-    def __init__(self, frame: Step, there: Reference, guest: Step, here: Reference, free: bool) -> None:
+class _Search(Generic[_Frame, _Guest]):
+    def __init__(self, frame: _Frame, there: Reference, guest: _Guest, here: Reference, free: bool) -> None:
         self.frame, self.there, self.guest, self.here, self.free = frame, there, guest, here, free
 
-    def found(self) -> Fit | None:
+    def found(self) -> Fit[_Frame, _Guest] | None:
         one_lane = self._one_lane()
         start = self._start()
         if one_lane is None or start is None:
@@ -178,7 +180,7 @@ class _Search:
     def _one_lane(self) -> bool | None:
         """Whether the guest has one value per point while the frame has lanes; None if lanes do not correspond."""
         there, here = self.there.of(self.frame), self.here.of(self.guest)
-        lane, guest_lane = lane_of(self.frame), lane_of(self.guest)
+        lane, guest_lane = self.frame.lane, self.guest.lane
         if OperandKind.VECTOR is there.kind is here.kind:
             stick = STICK_BYTES // itemsize(there.data_format)
             return None if lane.lanes > stick and there.tile_stride != here.tile_stride else False
@@ -190,7 +192,7 @@ class _Search:
 
     def _lanes_are_there(self, steps: tuple[tuple[int, int] | None, ...], start: tuple[int, ...]) -> bool:
         """Whether every lane that is read was written: a step with part of a last stick leaves the rest as it was."""
-        lane, guest_lane = lane_of(self.frame), lane_of(self.guest)
+        lane, guest_lane = self.frame.lane, self.guest.lane
         if self.here.output == self.there.output:
             return lane.extent == guest_lane.extent or not (has_tail(self.frame) or has_tail(self.guest))
         maker, made = (self.guest, guest_lane) if self.here.output else (self.frame, lane)
@@ -240,7 +242,7 @@ class _Search:
                 step = self._step(place, start)
                 if step is None:
                     return None
-                if isinstance(step, Step):
+                if not isinstance(step, tuple):
                     self.frame = step
                     continue
                 steps.append(step)
@@ -250,15 +252,15 @@ class _Search:
         if not self.free or not unmoved:
             return None
         k = unmoved[0]
-        is_block = place == lane_of(self.frame).block_loop
+        is_block = place == self.frame.lane.block_loop
         if self.guest.loops[k].extent != self.frame.loops[place].extent or is_block != (
-            k == lane_of(self.guest).block_loop
+            k == self.guest.lane.block_loop
         ):
             return None
         unmoved.pop(0)
         return k, 1
 
-    def _step(self, place: int, start: tuple[int, ...]) -> tuple[int, int] | Step | None:
+    def _step(self, place: int, start: tuple[int, ...]) -> tuple[int, int] | _Frame | None:
         loop, stride = self.frame.loops[place], self.there.of(self.frame).strides[place]
         for other, k in self._moving():
             if other > stride or stride % other:
@@ -297,7 +299,7 @@ class _Search:
         return self._lanes_end_alike(steps, one_lane)
 
     def _lanes_end_alike(self, steps: tuple[tuple[int, int] | None, ...], one_lane: bool) -> bool:
-        lane, other = lane_of(self.frame), lane_of(self.guest)
+        lane, other = self.frame.lane, self.guest.lane
         if one_lane:
             return lane.extent == 1
         if not has_tail(self.frame) and not has_tail(self.guest):

@@ -8,7 +8,7 @@ from openspyre.backend.fusion.forms import Bound
 from openspyre.backend.fusion.memory import Span
 from openspyre.backend.fusion.relayouts import covered, moves_nothing, read_through, rolled, steady, written_through
 from openspyre.backend.fusion.steps import Steps
-from openspyre.program.model import StepKind
+from openspyre.program.model import Relayout
 
 
 class RelayoutChains(Steps):
@@ -21,13 +21,13 @@ class RelayoutChains(Steps):
 
     def _read_through_a_relayout(self, place: int, maker: Bound) -> bool:
         """Relayouts of what a relayout alone wrote read what it read."""
-        if maker.kind is not StepKind.RELAYOUT or not self.memory.is_temp(maker.outputs[0].symbol):
+        if not isinstance(maker.subject, Relayout) or not self.memory.is_temp(maker.outputs[0].symbol):
             return False
         (span,) = maker.outputs
         changed = False
         for reader in list(self._readers(place, span)):
             step = self.steps[reader]
-            if step is None or step.kind is not StepKind.RELAYOUT or self._writers(reader, step) != [place]:
+            if step is None or not isinstance(step.subject, Relayout) or self._writers(reader, step) != [place]:
                 continue
             if not self._stays(place, maker, reader, span):
                 continue
@@ -41,7 +41,7 @@ class RelayoutChains(Steps):
 
     def _write_through_a_relayout(self, place: int, reader: Bound) -> bool:
         """Relayouts into a temp that one relayout reads write where that one does."""
-        if reader.kind is not StepKind.RELAYOUT or reader.inputs[0] is None:
+        if not isinstance(reader.subject, Relayout) or reader.inputs[0] is None:
             return False
         span = reader.inputs[0]
         writers = self._writers(place, reader)
@@ -51,7 +51,11 @@ class RelayoutChains(Steps):
         kept: Bound | None = None  # what was there before, if it is read first
         for k in writers:
             step = self.steps[k]
-            if step is None or step.kind is not StepKind.RELAYOUT or list(self._readers(k, step.outputs[0])) != [place]:
+            if (
+                step is None
+                or not isinstance(step.subject, Relayout)
+                or list(self._readers(k, step.outputs[0])) != [place]
+            ):
                 return False
             through = self.forms.apply(written_through, (step, reader))
             if through is None:
@@ -61,8 +65,8 @@ class RelayoutChains(Steps):
             else:
                 made[k] = through
         whole = writers[:1] if kept is not None else writers
-        parts = [step.form.step for k in whole if (step := self.steps[k]) is not None]
-        if not covered(reader.form.step, parts) or not self._may_write_earlier(writers[0], place, reader, list(made)):
+        parts = [s.subject for k in whole if (s := self.steps[k]) is not None and isinstance(s.subject, Relayout)]
+        if not covered(reader.subject, parts) or not self._may_write_earlier(writers[0], place, reader, list(made)):
             return False
         for k in (*writers, place):
             self._put(k, made.get(k))
@@ -83,7 +87,7 @@ class RelayoutChains(Steps):
     def _moves_nothing(self, bound: Bound) -> bool:
         source, target = bound.inputs[0], bound.outputs[0]
         same = source is not None and (source.home, source.begin) == (target.home, target.begin)
-        return same and moves_nothing(bound.form.step)
+        return same and isinstance(bound.subject, Relayout) and moves_nothing(bound.subject)
 
     def _rename(self, old: int, span: Span | None) -> None:
         """Two values in the same bytes are one."""
@@ -94,15 +98,18 @@ class RelayoutChains(Steps):
 
     def _roll(self, place: int, first: Bound) -> bool:
         """Relayouts in a row that go on by equal steps are one."""
-        if first.kind is not StepKind.RELAYOUT or not self._keeps_apart(first):
+        if not isinstance(first.subject, Relayout) or not self._keeps_apart(first):
             return False
         row: list[tuple[int, Bound]] = []
+        relayouts: list[Relayout] = []
         for k, step in enumerate(self.steps[place:], place):
-            if step is not None and (step.kind is not StepKind.RELAYOUT or step.symbols != first.symbols):
+            if step is None:
+                continue
+            if not isinstance(step.subject, Relayout) or step.symbols != first.symbols:
                 break
-            if step is not None:
-                row.append((k, step))
-        count = steady([step.form.step for _, step in row])
+            row.append((k, step))
+            relayouts.append(step.subject)
+        count = steady(relayouts)
         made = self.forms.apply(rolled, tuple(step for _, step in row[:count])) if count > 1 else None
         if made is None:
             return False

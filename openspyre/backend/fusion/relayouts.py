@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import prod
 
-from openspyre.program.model import Step, View
+from openspyre.program.model import Operand, Relayout, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,50 +19,47 @@ class _Dim:
     there: int
 
 
-def read_through(reader: Step, maker: Step) -> Step | None:
+def read_through(reader: Relayout, maker: Relayout) -> Relayout | None:
     """A relayout of what another one moved, reading what that one read."""
-    here, there = maker.views[1], maker.views[0]
-    if not _same_buffer(reader.views[0], here) or reader.inputs[0].offset != maker.outputs[0].offset:
+    if not _same_buffer(reader.inputs[0], reader.source, maker.outputs[0], maker.target):
         return None
-    source = _rebased(reader.views[0], here, there)
-    return None if source is None else _ordered(replace(reader, inputs=maker.inputs), source, reader.views[1])
+    source = _rebased(reader.source, maker.target, maker.source)
+    return None if source is None else _ordered(replace(reader, inputs=maker.inputs), source, reader.target)
 
 
-def written_through(writer: Step, reader: Step) -> Step | None:
+def written_through(writer: Relayout, reader: Relayout) -> Relayout | None:
     """A relayout into what another one moves on, writing where that one writes."""
-    here, there = reader.views
-    if not _same_buffer(writer.views[1], here) or writer.outputs[0].offset != reader.inputs[0].offset:
+    if not _same_buffer(writer.outputs[0], writer.target, reader.inputs[0], reader.source):
         return None
-    target = _rebased(writer.views[1], here, there)
-    return None if target is None else _ordered(replace(writer, outputs=reader.outputs), writer.views[0], target)
+    target = _rebased(writer.target, reader.source, reader.target)
+    return None if target is None else _ordered(replace(writer, outputs=reader.outputs), writer.source, target)
 
 
-def moves_nothing(step: Step) -> bool:
+def moves_nothing(step: Relayout) -> bool:
     """Whether every element comes from where it goes, if both sides begin at the same byte."""
-    source, target = step.views
     here, there = step.inputs[0], step.outputs[0]
-    return source == replace(target, symbol=source.symbol) and here == replace(there, symbol=here.symbol)
+    return step.source == step.target and here == replace(there, symbol=here.symbol)
 
 
-def covered(reader: Step, writers: Sequence[Step]) -> bool:
+def covered(reader: Relayout, writers: Sequence[Relayout]) -> bool:
     """Whether relayouts write, each its own part, all that another one reads."""
-    source = reader.views[0]
+    source = reader.source
     return any(_cover(_dims(source, source, joined=joined), source, writers) for joined in (False, True))
 
 
-def _cover(dims: list[_Dim] | None, source: View, writers: Sequence[Step]) -> bool:
+def _cover(dims: list[_Dim] | None, source: View, writers: Sequence[Relayout]) -> bool:
     if dims is None:
         return False
     ranges: list[list[range]] = []
     for writer in writers:
-        view = writer.views[1]
+        view = writer.target
         found = _index(view, source, dims)
         if found is None or any(n > 1 and not s for n, s in zip(view.size, view.stride, strict=True)):
             return False
         ends = [start + sum(s * (n - 1) for s, n in zip(steps, view.size, strict=True)) for start, steps in found]
         ranges.append([range(start, end + 1) for (start, _), end in zip(found, ends, strict=True)])
     apart = all(any(not _meet(a, b) for a, b in zip(*pair, strict=True)) for pair in combinations(ranges, 2))
-    moved = sum(prod(writer.views[1].size) for writer in writers)
+    moved = sum(prod(writer.target.size) for writer in writers)
     return apart and moved == prod(dim.size for dim in dims)
 
 
@@ -70,48 +67,50 @@ def _meet(one: range, other: range) -> bool:
     return one.start < other.stop and other.start < one.stop
 
 
-def steady(steps: Sequence[Step]) -> int:
+def steady(steps: Sequence[Relayout]) -> int:
     """How many relayouts, from the first on, differ in nothing but where they begin, and that by the same steps each time."""
-    views = [step.views for step in steps]
-    steps_on = [(b[0].offset - a[0].offset, b[1].offset - a[1].offset) for a, b in pairwise(views)]
-    count = 1
+    steps_on = [(b.source.offset - a.source.offset, b.target.offset - a.target.offset) for a, b in pairwise(steps)]
+    first, count = _from_begin(steps[0]), 1
     for step, on in zip(steps[1:], steps_on, strict=True):
-        like = replace(step, name=steps[0].name, views=_from_begin(step))
-        if on != steps_on[0] or min(on) < 0 or on[1] == 0 or like != replace(steps[0], views=_from_begin(steps[0])):
+        like = replace(_from_begin(step), name=first.name)
+        if on != steps_on[0] or min(on) < 0 or on[1] == 0 or like != first:
             break
         count += 1
     return count
 
 
-def rolled(*steps: Step) -> Step:
+def rolled(*steps: Relayout) -> Relayout:
     """Such relayouts as one."""
-    views = [
+    first, second = steps[:2]
+    sides = ((first.source, second.source), (first.target, second.target))
+    source, target = (
         replace(view, size=(len(steps), *view.size), stride=(other.offset - view.offset, *view.stride))
-        for view, other in zip(steps[0].views, steps[1].views, strict=True)
-    ]
-    return _ordered(steps[0], *views)
+        for view, other in sides
+    )
+    return _ordered(first, source, target)
 
 
-def _ordered(step: Step, source: View, target: View) -> Step:
+def _ordered(step: Relayout, source: View, target: View) -> Relayout:
     """The DMA goes by the order of dims: the target's, so that its sticks are written one after the other."""
     order = sorted(range(len(target.size)), key=lambda d: -target.stride[d])
-    views = tuple(
-        replace(view, size=tuple(view.size[d] for d in order), stride=tuple(view.stride[d] for d in order))
-        for view in (source, target)
-    )
-    return replace(step, views=views)
+
+    def ordered(view: View) -> View:
+        return replace(view, size=tuple(view.size[d] for d in order), stride=tuple(view.stride[d] for d in order))
+
+    return replace(step, source=ordered(source), target=ordered(target))
 
 
-def _from_begin(step: Step) -> tuple[View, ...]:
-    return tuple(replace(view, offset=0) for view in step.views)
+def _from_begin(step: Relayout) -> Relayout:
+    return replace(step, source=replace(step.source, offset=0), target=replace(step.target, offset=0))
 
 
-def _same_buffer(one: View, other: View) -> bool:
-    return _buffer(one) == _buffer(other)
+def _same_buffer(one: Operand, view: View, other: Operand, there: View) -> bool:
+    """Whether two views of relayouts are of the same buffer, which begins where their operands do."""
+    return (one.symbol, one.offset) == (other.symbol, other.offset) and _buffer(view) == _buffer(there)
 
 
 def _buffer(view: View) -> tuple[object, ...]:
-    return (view.symbol, view.dtype, view.layout, view.buffer_dtype, view.buffer_size, view.buffer_stride)
+    return (view.dtype, view.layout, view.buffer_dtype, view.buffer_size, view.buffer_stride)
 
 
 def _rebased(view: View, here: View, there: View) -> View | None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from openspyre.backend.fusion.memory import Span, in_memory, is_summary, itemsize, span_of
+from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, itemsize, span_of
 from openspyre.backend.fusion.values import lies_in, values_of, writes_all
-from openspyre.program.model import LaneBlock, Loop, Node, Operand, OperandKind, Repeat, Step, StepKind, Use
+from openspyre.program.model import LaneBlock, Loop, Node, Operand, OperandKind, Repeat, Step, Use
 from openspyre.program.reach import pieces
 from openspyre.program.tree import steps_of
 
 _ONE_LANE = LaneBlock(64, 1, -1)
-Fuse = Callable[[Sequence[Step], tuple[Use, ...]], Sequence[Step] | None]  # a list of steps; None: it stays as it is
+_Listed = TypeVar("_Listed", bound=Listed)
+Fuse = Callable[
+    [Sequence[Listed], tuple[Use, ...]], Sequence[Listed] | None
+]  # a list of steps; None: it stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class TreeFusion:
     fuse: Fuse
 
     def body(
-        self, body: tuple[Node, ...], counts: tuple[int, ...] = (), later: Sequence[Step] = ()
+        self, body: tuple[Node, ...], counts: tuple[int, ...] = (), later: Sequence[Touch] = ()
     ) -> tuple[Node, ...]:
         """A body in repeats of these counts; `later` reads what lies in scratch memory."""
         nodes: list[Node] = []
@@ -48,22 +52,22 @@ class TreeFusion:
     def _scratch(self) -> frozenset[int]:
         return frozenset(symbol for symbol, use in enumerate(self.uses) if use is Use.SCRATCH)
 
-    def _reads(self, nodes: Iterable[Node], counts: tuple[int, ...]) -> list[Step]:
+    def _reads(self, nodes: Iterable[Node], counts: tuple[int, ...]) -> list[Touch]:
         """What nodes read of scratch memory in any iteration."""
         found = [touch for step, around in steps_of(nodes, counts) for touch in _touches(step, around, writes=False)]
         return [touch for touch in found if lies_in(touch.inputs[0], self._scratch)]
 
-    def _run(self, nodes: Sequence[Node], counts: tuple[int, ...], later: Sequence[Step]) -> tuple[Node, ...] | None:
-        listed: list[Step] = []
+    def _run(self, nodes: Sequence[Node], counts: tuple[int, ...], later: Sequence[Touch]) -> tuple[Node, ...] | None:
+        listed: list[Listed] = []
         summed: dict[str, Repeat] = {}  # by the name of what stands for it
         for node in nodes:
-            if isinstance(node, Step):
+            if not isinstance(node, Repeat):
                 listed.append(node)
                 continue
             name = f"repeat {len(summed)}"
             summed[name] = node
-            listed += [replace(step, name=name) for step in _summary(node, len(counts))]
-        if sum(isinstance(node, Step) for node in nodes) < 2:
+            listed += [replace(touch, name=name) for touch in _summary(node, len(counts))]
+        if len(nodes) - len(summed) < 2:
             return None
         classes = _Classes.of(listed, counts, self.uses) if counts else _Classes(self.uses, {})
         if classes is None:
@@ -75,23 +79,23 @@ class TreeFusion:
             return None
         found: list[Node] = []
         for step in fused:
-            if not is_summary(step):
+            if not isinstance(step, Touch):
                 found.append(classes.together(step))
             elif step.name in summed:
                 found.append(summed.pop(step.name))
         return tuple(found)
 
 
-def _summary(repeat: Repeat, depth: int) -> Iterator[Step]:
+def _summary(repeat: Repeat, depth: int) -> Iterator[Touch]:
     """First all that it reads, then all that it writes: no iteration reads less, and in the end all of it is written."""
     inner = list(steps_of(repeat.body, (repeat.count,)))
-    yield Step("", StepKind.MAP, lane=_ONE_LANE)  # it stands somewhere, whatever it touches
+    yield Touch("", (), _ONE_LANE, (), ())  # it stands somewhere, whatever it touches
     for writes in (False, True):
         for step, counts in inner:
             yield from _touches(step, (*(1,) * depth, *counts), writes=writes, depth=depth)
 
 
-def _touches(step: Step, counts: tuple[int, ...], *, writes: bool, depth: int = 0) -> Iterator[Step]:
+def _touches(step: Listed, counts: tuple[int, ...], *, writes: bool, depth: int = 0) -> Iterator[Touch]:
     """The bytes a step reads, or writes, in all iterations of all repeats but the outer `depth`."""
     exact = not writes or writes_all(step)
     for output, place in _sides(step, writes=writes):
@@ -110,18 +114,18 @@ def _touches(step: Step, counts: tuple[int, ...], *, writes: bool, depth: int = 
             )
             loops = tuple(Loop(count) for count, _ in axes)
             inputs, outputs = ((), (at,)) if writes else ((at,), ())
-            yield Step("", StepKind.MAP if exact else StepKind.SCATTER, loops, _ONE_LANE, inputs, outputs)
+            yield Touch("", loops, _ONE_LANE, inputs, outputs, exact)
 
 
-def _sides(step: Step, *, writes: bool) -> Iterator[tuple[bool, int]]:
+def _sides(step: Listed, *, writes: bool) -> Iterator[tuple[bool, int]]:
     """Whether it is an output, and which, of all operands in memory that are written, or read: a scatter that adds reads its target."""
     if not writes:
         yield from ((False, place) for place, operand in enumerate(step.inputs) if in_memory(operand))
-    if writes or step.accumulate:
+    if writes or adds(step):
         yield from ((True, place) for place, operand in enumerate(step.outputs) if in_memory(operand))
 
 
-def _exposed(steps: Sequence[Step], symbols: int, scratch: frozenset[int]) -> list[Step]:
+def _exposed(steps: Sequence[Listed], symbols: int, scratch: frozenset[int]) -> list[Touch]:
     """What is read of scratch memory before it is written: the last iteration's, or what lay there before all of them."""
     ends: dict[int, int] = {}
     for step in steps:
@@ -129,22 +133,22 @@ def _exposed(steps: Sequence[Step], symbols: int, scratch: frozenset[int]) -> li
             ends[span.symbol] = max(ends.get(span.symbol, 0), span.end)
     old = [_all_bytes(symbol, end) for symbol, end in ends.items() if symbol in scratch]
     values = values_of([*old, *steps], symbols, scratch)
-    found: list[Step] = []
+    found: list[Touch] = []
     for place, step in enumerate(steps, len(old)):
         if values is not None:
-            read = (*values.inputs[place], *(values.outputs[place] if step.accumulate else ()))
+            read = (*values.inputs[place], *(values.outputs[place] if adds(step) else ()))
             if {made for (made,) in values.outputs[: len(old)]}.isdisjoint(read):
                 continue
         found += [touch for touch in _touches(step, (), writes=False) if lies_in(touch.inputs[0], scratch)]
     return found
 
 
-def _all_bytes(symbol: int, end: int) -> Step:
+def _all_bytes(symbol: int, end: int) -> Touch:
     target = Operand(OperandKind.SPLAT, symbol, 0, (1,), 0, "int8", "SENINT8")
-    return Step("", StepKind.MAP, (Loop(end),), _ONE_LANE, (), (target,))
+    return Touch("", (Loop(end),), _ONE_LANE, (), (target,))
 
 
-def _spans(step: Step) -> Iterator[Span]:
+def _spans(step: Listed) -> Iterator[Span]:
     for output, operands in ((False, step.inputs), (True, step.outputs)):
         for place in range(len(operands)):
             if (span := span_of(step, place, output=output)) is not None:
@@ -160,7 +164,7 @@ class _Classes:
     numbers: dict[tuple[int, tuple[int, ...]], int]  # symbol and advance -> symbol
 
     @classmethod
-    def of(cls, steps: Sequence[Step], counts: tuple[int, ...], uses: tuple[Use, ...]) -> _Classes | None:
+    def of(cls, steps: Sequence[Listed], counts: tuple[int, ...], uses: tuple[Use, ...]) -> _Classes | None:
         """None if parts of one memory that move differently meet."""
         found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
         for step in steps:
@@ -179,7 +183,7 @@ class _Classes:
         more = [Use.FRESH if uses[symbol] is Use.SCRATCH else uses[symbol] for symbol, _ in moving]
         return cls((*uses, *more), numbers)
 
-    def apart(self, step: Step) -> Step:
+    def apart(self, step: Listed) -> Listed:
         if not self.numbers:
             return step
         return _on_symbols(step, lambda operand: self.numbers.get(_class(operand), operand.symbol))
@@ -188,8 +192,7 @@ class _Classes:
         if not self.numbers:
             return step
         real = {number: symbol for (symbol, _), number in self.numbers.items()}
-        views = tuple(replace(view, symbol=real.get(view.symbol, view.symbol)) for view in step.views)
-        return replace(_on_symbols(step, lambda operand: real.get(operand.symbol, operand.symbol)), views=views)
+        return _on_symbols(step, lambda operand: real.get(operand.symbol, operand.symbol))
 
 
 def _class(operand: Operand) -> tuple[int, tuple[int, ...]]:
@@ -212,7 +215,7 @@ def _meet(groups: Sequence[Sequence[tuple[int, int]]]) -> bool:
     return False
 
 
-def _on_symbols(step: Step, chosen: Callable[[Operand], int]) -> Step:
+def _on_symbols(step: _Listed, chosen: Callable[[Operand], int]) -> _Listed:
     def moved(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         return tuple(replace(o, symbol=chosen(o)) if in_memory(o) else o for o in operands)
 

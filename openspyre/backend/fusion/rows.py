@@ -7,18 +7,20 @@ from math import prod
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
-from openspyre.backend.fusion.maps import code_of, renamed, row_count, row_lane, rows_fit, scalar_count
-from openspyre.backend.fusion.nests import Fit, Reference, fit, lane_of
+from openspyre.backend.fusion.maps import renamed, row_count, row_lane, rows_fit, scalar_count
+from openspyre.backend.fusion.nests import Fit, Reference, fit
 from openspyre.program.kinds import target_of
 from openspyre.program.model import (
     MAX_OPERANDS,
     MAX_STAGE_CONSTANTS,
     ROW_SCALAR,
+    LoopNest,
+    Map,
     Operand,
     OperandKind,
+    Reduce,
+    Rows,
     RowStage,
-    Step,
-    StepKind,
 )
 from openspyre.spec.ops.expression import Code
 from openspyre.spec.ops.row import Fold
@@ -27,22 +29,21 @@ _FOLDS = (Fold.SUM, Fold.PROD, Fold.MAX, Fold.MIN)
 _LONGEST_ROW = 1 << 16  # lanes; rows are kept in 32 bits while they are worked on
 
 
-def as_rows(step: Step) -> Step | None:
+def as_rows(step: Map | Reduce | Rows) -> Rows | None:
     """The same step in stages; None where rows cannot do what it does."""
-    match step.kind:
-        case StepKind.ROWS:
+    match step:
+        case Rows():
             return step
-        case StepKind.MAP:
+        case Map():
             return _map_in_stages(step)
-        case StepKind.REDUCE:
+        case Reduce():
             return _reduction_in_stages(step)
-    return None
 
 
-def _map_in_stages(step: Step) -> Step | None:
+def _map_in_stages(step: Map) -> Rows | None:
     """A stage per result; an input that is returned as it is gets a copy."""
     inputs, stages = len(step.inputs), []
-    code = code_of(step)
+    code = step.code
     rows = tuple(range(inputs))
     for number in range(len(step.outputs)):
         piece = Piece(code, tuple(Source(INPUT, k) for k in rows))
@@ -51,7 +52,7 @@ def _map_in_stages(step: Step) -> Step | None:
             return None
         stages.append(_stage(inputs, part, inputs + number))
     results = tuple(range(inputs, inputs + len(stages)))
-    return replace(step, kind=StepKind.ROWS, code=None, stages=tuple(stages), row_results=results)
+    return Rows(*step.head, tuple(stages), results, cores=step.cores)
 
 
 def _stage(inputs: int, code: Code, target: int) -> RowStage:
@@ -66,11 +67,11 @@ def _stage(inputs: int, code: Code, target: int) -> RowStage:
     return RowStage(rows, written(smaller), target)
 
 
-def _reduction_in_stages(step: Step) -> Step | None:
+def _reduction_in_stages(step: Reduce) -> Rows | None:
     unsplit = all(loop.split == 1 for loop in step.loops if loop.reduced)
-    if step.combine not in _FOLDS or not unsplit or len(step.outputs) != 1 or step.finish is None:
+    if step.combine not in _FOLDS or not unsplit or len(step.outputs) != 1:
         return None
-    code, inputs, stages = code_of(step), len(step.inputs), []
+    code, inputs, stages = step.code, len(step.inputs), []
     row = code.results[0]
     if code.instructions or row >= inputs:
         row = inputs
@@ -83,31 +84,29 @@ def _reduction_in_stages(step: Step) -> Step | None:
     if finish is None:
         return None
     fold = RowStage((row, *scalars), finish, 0, step.combine)
-    results = (ROW_SCALAR,)
-    made = replace(step, kind=StepKind.ROWS, code=None, finish=None, combine=None, row_results=results)
-    return replace(made, stages=(*stages, fold))
+    return Rows(*step.head, (*stages, fold), (ROW_SCALAR,), cores=step.cores)
 
 
-def appended(maker: Step, output: int, reader: Step, place: int) -> Step | None:
+def appended(maker: Reduce | Rows, output: int, reader: Map | Reduce | Rows, place: int) -> Rows | None:
     """The reader's stages behind the maker's, over the maker's rows; the results of both are stored."""
     frame, guest = as_rows(maker), as_rows(reader)
-    if frame is None or guest is None or lane_of(maker).store_padding or lane_of(reader).store_padding:
+    if frame is None or guest is None or maker.lane.store_padding or reader.lane.store_padding:
         return None
     if _row_lanes(frame) > _LONGEST_ROW:
         return None
-    per_row = frame.row_results[output] >= ROW_SCALAR
+    per_row = frame.results[output] >= ROW_SCALAR
     found = fit(frame, Reference(True, output), guest, Reference(False, place), free=per_row)
-    if found is None or not found.exact or not _same_rows(found, reader.kind is StepKind.MAP):
+    if found is None or not found.exact or not _same_rows(found, isinstance(reader, Map)):
         return None
     return _Joined(found).step()
 
 
-def beside(first: Step, second: Step, here: int, there: int) -> Step | None:
+def beside(first: Reduce | Rows, second: Reduce | Rows, here: int, there: int) -> Rows | None:
     """The stages of both over rows that both read, as inputs `here` and `there`; the results of both are stored."""
     frame, guest = as_rows(first), as_rows(second)
-    if frame is None or guest is None or lane_of(first).store_padding or lane_of(second).store_padding:
+    if frame is None or guest is None or first.lane.store_padding or second.lane.store_padding:
         return None
-    if lane_of(first).lanes != lane_of(second).lanes or _row_lanes(frame) > _LONGEST_ROW:
+    if first.lane.lanes != second.lane.lanes or _row_lanes(frame) > _LONGEST_ROW:
         return None
     found = fit(frame, Reference(False, here), guest, Reference(False, there))
     if found is None or not found.exact or not _same_rows(found, False):
@@ -115,17 +114,17 @@ def beside(first: Step, second: Step, here: int, there: int) -> Step | None:
     return _Joined(found).step()
 
 
-def _row_lanes(step: Step) -> int:
-    lanes = lane_of(step).lanes if lane_of(step).reduced else 1
+def _row_lanes(step: Rows) -> int:
+    lanes = step.lane.lanes if step.lane.reduced else 1
     return lanes * prod(loop.extent for loop in step.loops if loop.reduced)
 
 
-def _same_rows(found: Fit, is_map: bool) -> bool:
+def _same_rows(found: Fit[LoopNest, LoopNest], is_map: bool) -> bool:
     """Whether the guest folds along the frame's rows, in the same order; a map folds nothing."""
     frame, guest = found.frame, found.guest
     if is_map:
         return True
-    if lane_of(frame).reduced != lane_of(guest).reduced:
+    if frame.lane.reduced != guest.lane.reduced:
         return False
     matched = [(loop, step) for loop, step in zip(frame.loops, found.steps, strict=True) if step is not None]
     if any(loop.reduced != guest.loops[step[0]].reduced for loop, step in matched):
@@ -137,7 +136,7 @@ def _same_rows(found: Fit, is_map: bool) -> bool:
 class _Joined:
     """The guest's registers renamed: to the frame's where they are its results, to new ones otherwise."""
 
-    def __init__(self, found: Fit) -> None:
+    def __init__(self, found: Fit[Rows, Rows]) -> None:
         self.frame, self.guest = found.frame, found.guest
         self.outputs = [found.carried(operand) for operand in self.guest.outputs]
         self.gathered = Gathered()
@@ -160,7 +159,7 @@ class _Joined:
                 return number
         return None
 
-    def step(self) -> Step | None:
+    def step(self) -> Rows | None:
         frame, guest, inputs = self.frame, self.guest, len(self.gathered.operands)
         sees_signs = any(sees_signs_of_nan(stage.code) for stage in guest.stages)
         if Link.TRUTH in self.linked.values() or (Link.NONE in self.linked.values() and sees_signs):
@@ -171,7 +170,7 @@ class _Joined:
         more = inputs - len(frame.inputs)
         names = dict(enumerate(self.kept))
         first = tuple(renamed(stage, len(frame.inputs), more, names) for stage in stages)
-        results = tuple(r if r >= ROW_SCALAR else r + more for r in frame.row_results)
+        results = tuple(r if r >= ROW_SCALAR else r + more for r in frame.results)
         given = {k: self.new[k] if s is None else results[s] for k, s in enumerate(self.sources)}
         base, scalars = row_count(frame) + more - len(guest.inputs), scalar_count(frame)
         second = tuple(self._behind(stage, given, base, scalars) for stage in guest.stages)
@@ -179,7 +178,7 @@ class _Joined:
         constants = sum(len(stage.code.constants) for stage in (*first, *second))
         if not rows_fit(total, scalars + scalar_count(guest)) or constants > MAX_STAGE_CONSTANTS:
             return None
-        behind = tuple(r + scalars if r >= ROW_SCALAR else r + base for r in guest.row_results)
+        behind = tuple(r + scalars if r >= ROW_SCALAR else r + base for r in guest.results)
         if any(row >= ROW_SCALAR for stage in second if stage.combine is not None for row in stage.rows[:1]):
             return None
         return replace(
@@ -188,7 +187,7 @@ class _Joined:
             inputs=tuple(self.gathered.operands),
             outputs=(*frame.outputs, *self.outputs),
             stages=(*first, *second),
-            row_results=(*results, *behind),
+            results=(*results, *behind),
         )
 
     def _behind(self, stage: RowStage, given: dict[int, int], base: int, scalars: int) -> RowStage:
@@ -205,7 +204,7 @@ class _Joined:
         stages: list[RowStage] | None = list(self.frame.stages)
         for output, link in self.linked.items():
             if link is not Link.NONE and stages is not None:
-                stages = rounded(stages, self.frame.row_results[output], link)
+                stages = rounded(stages, self.frame.results[output], link)
         return stages
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.memory import Memory, Span, itemsize
-from openspyre.program.model import StepKind
+from openspyre.program.model import Map
 
 
 class Steps:
@@ -26,7 +26,7 @@ class Steps:
             for place, read in enumerate(bound.inputs):
                 if read is None or not self.memory.meet(read, written):
                     continue
-                if bound.kind is not StepKind.MAP or not self._same_place(bound, output, place, read=True):
+                if not isinstance(bound.subject, Map) or not self._same_place(bound, output, place, read=True):
                     return False
         return True
 

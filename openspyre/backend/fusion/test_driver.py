@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms, symbols_of
-from openspyre.backend.fusion.memory import Memory
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind, Use
+from openspyre.backend.fusion.memory import Listed, Memory
+from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Use
 from openspyre.spec.ops.expression import Lane, Value, call, trace
 from openspyre.spec.sharing import nothing_shared
 
@@ -21,35 +21,34 @@ def at(symbol: int, *strides: int, offset: int = 0) -> Operand:
 
 def mapped(
     name: str, opcode: str, inputs: tuple[Operand, ...], output: Operand, extents: tuple[int, ...] = (8,)
-) -> Step:
+) -> Map:
     def body(*values: Value) -> Value:
         return call(opcode, *values)
 
     code = trace(body, (Lane.FLOAT,) * len(inputs))
     loops = tuple(Loop(extent) for extent in extents)
-    return Step(name, StepKind.MAP, loops, LaneBlock(64, 64, -1), inputs, (output,), code)
+    return Map(name, loops, LaneBlock(64, 64, -1), inputs, (output,), code)
 
 
-def fused(*steps: Step, memory: Memory = MEMORY) -> tuple[Step, ...]:
+def fused(*steps: Map, memory: Memory = MEMORY) -> tuple[Map, ...]:
     """With steps of a form fused once, and each by itself: the same."""
     together = _fused(steps, memory)
     with nothing_shared():
         assert _fused(steps, memory) == together
-    return together
+    return tuple(step for step in together if isinstance(step, Map))
 
 
-def _fused(steps: tuple[Step, ...], memory: Memory) -> tuple[Step, ...]:
+def _fused(steps: tuple[Map, ...], memory: Memory) -> tuple[Listed, ...]:
     forms = Forms({})
     bound = tuple(_bound(forms, settled(step)) for step in steps)
     return tuple(step.step({}) for step in Fusion(bound, memory, forms).run())
 
 
-def _bound(forms: Forms, step: Step) -> Bound:
+def _bound(forms: Forms, step: Listed) -> Bound:
     return forms.bound(step.name, symbols_of(step), step, lambda: step)
 
 
-def opcodes(step: Step) -> list[str]:
-    assert step.code is not None
+def opcodes(step: Map) -> list[str]:
     return [instruction.opcode for instruction in step.code.instructions]
 
 
@@ -166,7 +165,7 @@ def test_of_several_values_for_one_place_the_last_is_read_and_stored() -> None:
     (only,) = steps
     assert opcodes(only) == ["exp", "round_sen169", "neg", "sqrt", "round_sen169", "add"]
     assert only.outputs == (at(OUT),)
-    assert only.code is not None and only.code.results == (only.code.instructions[-1].target,)
+    assert only.code.results == (only.code.instructions[-1].target,)
 
 
 def test_outputs_that_overlap_stay_in_order() -> None:

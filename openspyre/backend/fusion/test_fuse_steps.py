@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.backend.fusion import FuseSteps
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Program, Space, Step, StepKind, Use
+from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Space, Step, Use
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, Value, call, trace
 
@@ -18,14 +18,14 @@ def at(symbol: int, slot: float = 0) -> Operand:
     return Operand(OperandKind.VECTOR, symbol, int(slot * SLOT), (64,))
 
 
-def mapped(name: str, opcode: str, *operands: Operand) -> Step:
+def mapped(name: str, opcode: str, *operands: Operand) -> Map:
     """The last operand is written."""
 
     def body(*values: Value) -> Value:
         return call(opcode, *values)
 
     code = trace(body, (Lane.FLOAT,) * (len(operands) - 1))
-    return Step(name, StepKind.MAP, (Loop(8, 4),), LaneBlock(64, 64, -1), operands[:-1], operands[-1:], code)
+    return Map(name, (Loop(8, 4),), LaneBlock(64, 64, -1), operands[:-1], operands[-1:], code)
 
 
 def fused(*steps: Step, uses: tuple[Use, ...] = USES) -> tuple[Step, ...]:
@@ -103,6 +103,8 @@ def test_a_map_of_one_value_to_a_stick_computes_that_alone() -> None:
         (OperandKind.SPLAT, X),
         (OperandKind.SPLAT, POOL),
     ]
-    assert scale.lane == LaneBlock(64, 1, -1)
+    assert isinstance(scale, Map) and scale.lane == LaneBlock(64, 1, -1)
     lane_1 = replace(last, inputs=(at(Y), replace(lane_0(1), offset=SLOT + 1)))
-    assert all(step.lane == first.lane for step in fused(first, whole, lane_1)), "somebody reads another lane"
+    assert all(isinstance(s, Map) and s.lane == first.lane for s in fused(first, whole, lane_1)), (
+        "somebody reads another lane"
+    )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openspyre.backend.fusion.nests import Fit, Reference, fit, refined, widened
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, LoopNest, Operand, OperandKind
 
 STORED, READ = Reference(True, 0), Reference(False, 0)
 
@@ -19,9 +19,9 @@ def operand(*strides: int, offset: int = 0, symbol: int = 0, tile: int = 0, full
     return Operand(OperandKind.VECTOR, symbol, offset, strides, tile, *kind)
 
 
-def step(extents: tuple[int, ...], source: Operand, target: Operand, lane: LaneBlock | None = None) -> Step:
+def step(extents: tuple[int, ...], source: Operand, target: Operand, lane: LaneBlock | None = None) -> LoopNest:
     lane = lane or LaneBlock(64, 64, -1)
-    return Step("s", StepKind.MAP, tuple(Loop(extent) for extent in extents), lane, (source,), (target,))
+    return LoopNest("s", tuple(Loop(extent) for extent in extents), lane, (source,), (target,))
 
 
 def addresses(walked: Operand, extents: tuple[int, ...]) -> list[int]:
@@ -31,14 +31,14 @@ def addresses(walked: Operand, extents: tuple[int, ...]) -> list[int]:
     ]
 
 
-def pairs(maker: Step) -> dict[int, int]:
+def pairs(maker: LoopNest) -> dict[int, int]:
     """What a maker reads for each element it stores."""
     extents = tuple(loop.extent for loop in maker.loops)
     stored, read = addresses(maker.outputs[0], extents), addresses(maker.inputs[0], extents)
     return dict(zip(stored, read, strict=True))
 
 
-def agrees(found: Fit) -> bool:
+def agrees(found: Fit[LoopNest, LoopNest]) -> bool:
     """At every point of the frame, the carried input is what the maker read for the element read there."""
     extents = tuple(loop.extent for loop in found.frame.loops)
     known = pairs(found.guest)

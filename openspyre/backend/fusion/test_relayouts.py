@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from openspyre.backend.fusion import FuseSteps
 from openspyre.backend.fusion.relayouts import covered, read_through, rolled, steady, written_through
-from openspyre.program.model import Operand, OperandKind, Program, Step, StepKind, Use, View
+from openspyre.program.model import Operand, OperandKind, Program, Relayout, Use, View
 from openspyre.program.verify import problems
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
@@ -22,15 +22,18 @@ X, Y, POOL = range(3)
 Cut = tuple[int, tuple[int, ...], tuple[int, ...]]  # offset, sizes, strides
 
 
-def view(symbol: int, size: tuple[int, ...], cut: Cut) -> View:
+Side = tuple[int, View]
+
+
+def view(symbol: int, size: tuple[int, ...], cut: Cut) -> Side:
     layout = SpyreTensorLayout(size, "float16")
     offset, sizes, strides = cut
-    return View(symbol, "float16", layout, "float16", size, row_major(size), offset, sizes, strides)
+    return symbol, View("float16", layout, "float16", size, row_major(size), offset, sizes, strides)
 
 
-def step(name: str, source: View, target: View, *, begins: tuple[int, int] = (0, 0)) -> Step:
-    sides = [Operand(OperandKind.SPLAT, v.symbol, at, ()) for v, at in zip((source, target), begins, strict=True)]
-    return Step(name, StepKind.RELAYOUT, inputs=(sides[0],), outputs=(sides[1],), views=(source, target))
+def step(name: str, source: Side, target: Side) -> Relayout:
+    reads, writes = (Operand(OperandKind.SPLAT, symbol, 0, ()) for symbol, _ in (source, target))
+    return Relayout(name, (reads,), (writes,), source[1], target[1])
 
 
 def offsets(of: View) -> list[int]:
@@ -38,11 +41,11 @@ def offsets(of: View) -> list[int]:
     return [of.offset + sum(i * s for i, s in zip(at, of.stride, strict=True)) for at in index]
 
 
-def run(steps: list[Step], sizes: dict[int, int]) -> dict[int, NDArray[np.int64]]:
+def run(steps: list[Relayout], sizes: dict[int, int]) -> dict[int, NDArray[np.int64]]:
     memory = {symbol: np.arange(size) + 10_000 * (1 + symbol) for symbol, size in sizes.items()}
     for each in steps:
-        source, target = each.views
-        memory[target.symbol][offsets(target)] = memory[source.symbol][offsets(source)]
+        (source,), (target,) = each.inputs, each.outputs
+        memory[target.symbol][offsets(each.target)] = memory[source.symbol][offsets(each.source)]
     return memory
 
 
@@ -76,11 +79,11 @@ def test_reading_through_is_moving_twice(data: st.DataObject) -> None:
     maker = step("a", view(X, big, (2, here[1], row_major(here[1]))), view(POOL, temp, here))
     fit = (prod(there[1]),)
     reader = step("b", view(POOL, temp, there), view(Y, fit, (0, there[1], row_major(there[1]))))
-    inside = set(offsets(reader.views[0])) <= set(offsets(maker.views[1]))
+    inside = set(offsets(reader.source)) <= set(offsets(maker.target))
     made = read_through(reader, maker)
     assert made is None or inside
     assume(made is not None)
-    assert made is not None and made.views[0].symbol == X
+    assert made is not None and made.inputs[0].symbol == X
     sizes = {X: big[0], Y: fit[0], POOL: prod(temp)}
     np.testing.assert_array_equal(run([made], sizes)[Y], run([maker, reader], sizes)[Y])
 
@@ -89,7 +92,7 @@ def test_reading_through_a_reshape_counts_on_through_its_dims() -> None:
     maker = step("a", view(X, (4, 6), (0, (4, 6), (6, 1))), view(POOL, (24,), (0, (4, 6), (6, 1))))
     reader = step("b", view(POOL, (24,), (3, (3, 5), (5, 1))), view(Y, (3, 5), (0, (3, 5), (5, 1))))
     made = read_through(reader, maker)
-    assert made is not None and (made.views[0].offset, made.views[0].stride) == (3, (5, 1))
+    assert made is not None and (made.source.offset, made.source.stride) == (3, (5, 1))
 
 
 @settings(max_examples=300)
@@ -118,7 +121,7 @@ def test_copies_that_go_on_by_equal_steps_are_one() -> None:
         step(f"w{k}", view(X, (4, 23), (k, (4, 20), (23, 1))), view(Y, (4, 3, 20), (20 * k, (4, 20), (60, 1))))
         for k in range(3)
     ]
-    other = replace(windows[2], views=(replace(windows[2].views[0], offset=3), windows[2].views[1]))
+    other = replace(windows[2], source=replace(windows[2].source, offset=3))
     assert steady(windows) == 3 and steady([*windows[:2], other]) == 2 and steady(windows[::-1]) == 1
     sizes = {X: 92, Y: 240}
     np.testing.assert_array_equal(run([rolled(*windows)], sizes)[Y], run(windows, sizes)[Y])
@@ -131,7 +134,7 @@ def chain(keeps: bool) -> Program:
     steps = [step("keep", view(Y, y, whole), view(POOL, temp, whole))] if keeps else []
     steps.append(step("put", view(X, x, (0, x, (5, 1))), view(POOL, temp, (7, x, (33, 1)))))
     steps.append(step("whole", view(POOL, temp, whole), view(Y, y, whole)))
-    pool = steps[-1].views[0].layout.device_bytes
+    pool = steps[-1].source.layout.device_bytes
     return Program("p", ("x", "y"), (), tuple(steps), pool, uses=(Use.READ, Use.SHARED))
 
 
@@ -139,7 +142,8 @@ def test_what_was_kept_is_not_moved_there_and_back() -> None:
     fused = FuseSteps().fused(chain(keeps=True))
     assert fused.problems == () and problems(fused.program) == []
     (only,) = fused.program.steps
-    assert only.name == "put" and [v.symbol for v in only.views] == [X, Y] and only.views[1].offset == 7
+    assert isinstance(only, Relayout) and only.name == "put" and only.target.offset == 7
+    assert [operand.symbol for operand in (*only.inputs, *only.outputs)] == [X, Y]
 
 
 def test_a_temp_that_is_written_in_part_alone_stays() -> None:

@@ -8,10 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openspyre.backend.fusion.memory import Listed, Touch
 from openspyre.backend.fusion.stick_map import StickMap, Sticks, sticks_of
 from openspyre.backend.fusion.values import Home, Values, values_of
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Step, StepKind
+from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Scatter
 from openspyre.program.reach import Piece, pieces
+from openspyre.spec.ops.expression import Lane, trace
 
 X, POOL = 0, 1
 ROW = 64 * 2  # bytes of a row of one stick
@@ -21,11 +23,11 @@ def at(first_row: int, stride: int = 64, symbol: int = POOL, kind: OperandKind =
     return Operand(kind, symbol, first_row * 64, (stride,))
 
 
-def moved(source: Operand, target: Operand, rows: int = 4, lanes: int = 64) -> Step:
-    return Step("m", StepKind.MAP, (Loop(rows),), LaneBlock(64, lanes, -1), (source,), (target,))
+def moved(source: Operand, target: Operand, rows: int = 4, lanes: int = 64) -> Touch:
+    return Touch("m", (Loop(rows),), LaneBlock(64, lanes, -1), (source,), (target,))
 
 
-def values(*steps: Step) -> Values:
+def values(*steps: Listed) -> Values:
     found = values_of(steps, 2, frozenset({POOL}))
     assert found is not None
     return found
@@ -79,7 +81,8 @@ def test_what_nobody_wrote_is_no_value() -> None:
 
 def test_a_scatter_may_leave_what_was_there() -> None:
     out, index = at(0, symbol=X), replace(at(0, symbol=X), dtype="int64", data_format="IEEE_INT32")
-    into = replace(moved(out, at(0, 0)), kind=StepKind.SCATTER, inputs=(out, index), index_bound=4, index_stride=64)
+    nest = replace(moved(out, at(0, 0)), inputs=(out, index))
+    into = Scatter(*nest.head, trace(lambda x: x, (Lane.FLOAT,)), index_stride=64, index_bound=4, accumulate=False)
     found = values(moved(out, at(0)), into, moved(at(0), out))
     assert found.outputs[0] == found.outputs[1] == found.inputs[2] == (2,)
 
@@ -148,7 +151,7 @@ def test_writers_are_those_of_every_byte(accesses: list[tuple[bool, Sticks]]) ->
 
 def test_the_lanes_of_a_last_block_are_counted() -> None:
     operand = Operand(OperandKind.VECTOR, 0, 0, (64, 640))
-    step = Step("s", StepKind.MAP, (Loop(10), Loop(3)), LaneBlock(64, 150, 1), (operand,), (operand,))
+    step = Touch("s", (Loop(10), Loop(3)), LaneBlock(64, 150, 1), (operand,), (operand,))
     assert sum(_elements(piece) for piece in pieces(step, 0, output=True)) == 10 * 150
     padded = replace(step, lane=LaneBlock(64, 150, 1, store_padding=True))
     assert sum(_elements(piece) for piece in pieces(padded, 0, output=True)) == 10 * 3 * 64

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from openspyre.backend.fusion.memory import in_memory
+from openspyre.backend.fusion.memory import Listed, Touch, adds, in_memory
 from openspyre.backend.fusion.stick_map import StickMap, Sticks, sticks_of
-from openspyre.program.model import Operand, Step, StepKind
+from openspyre.program.model import Contract, Gather, Operand, Relayout, Scatter
 from openspyre.program.reach import itemsize, pieces
 from openspyre.spec.formats import STICK_BYTES
 
@@ -32,7 +32,7 @@ class Values:
     homes: dict[int, Home]
 
 
-def values_of(steps: Sequence[Step], symbols: int, scratch: frozenset[int]) -> Values | None:
+def values_of(steps: Sequence[Listed], symbols: int, scratch: frozenset[int]) -> Values | None:
     """The values in the scratch symbols among so many; None if there is too much to look at."""
     accesses = _accesses(steps, scratch)
     if accesses is None:
@@ -44,7 +44,7 @@ Shapes = dict[tuple[object, ...], tuple[Sticks, ...]]
 Accesses = list[list[tuple[Sticks, ...]]]  # of each step's inputs, then outputs; empty for what is no scratch memory
 
 
-def _accesses(steps: Sequence[Step], scratch: frozenset[int]) -> Accesses | None:
+def _accesses(steps: Sequence[Listed], scratch: frozenset[int]) -> Accesses | None:
     found: Accesses = []
     shapes: Shapes = {}
     runs = 0
@@ -64,39 +64,53 @@ def lies_in(operand: Operand, symbols: frozenset[int]) -> bool:
     return in_memory(operand) and operand.symbol in symbols
 
 
-def _sticks(step: Step, place: int, operand: Operand, output: bool, shapes: Shapes) -> tuple[Sticks, ...]:
+def _sticks(step: Listed, place: int, operand: Operand, output: bool, shapes: Shapes) -> tuple[Sticks, ...]:
     """Steps made from one description share their loops: they touch alike, if elsewhere."""
     size = itemsize(operand.data_format)
     sticks, within = divmod(operand.offset * size, STICK_BYTES)
-    own = output if step.kind in _PLAIN else (place, output, step.index_stride, step.index_bound, id(step.contraction))
-    shape = (operand.kind, operand.strides, operand.tile_stride, operand.data_format)
-    key = (step.kind, id(step.loops), id(step.lane), own, shape, within)
-    known = None if step.views else shapes.get(key)
+    key = _shape(step, place, operand, output, within)
+    known = None if key is None else shapes.get(key)
     if known is None:
         exact = not output or writes_all(step)
         touched = pieces(step, place, output=output)
-        known = shapes[key] = tuple([sticks_of(piece, within, size, exact=exact) for piece in touched])
+        known = tuple([sticks_of(piece, within, size, exact=exact) for piece in touched])
+        if key is not None:
+            shapes[key] = known
     return tuple([Sticks(s.first + sticks, s.grid, s.run, s.low, s.high, s.exact) for s in known])
 
 
-_PLAIN = (StepKind.MAP, StepKind.REDUCE, StepKind.ROWS)
+def _shape(step: Listed, place: int, operand: Operand, output: bool, within: int) -> tuple[object, ...] | None:
+    """What decides which elements a step touches; None: nothing that others would share."""
+    own: tuple[object, ...] = ()
+    match step:
+        case Relayout():
+            return None
+        case Contract():
+            own = (place, step.k_extent, step.k_lanes, step.b_row_stride, step.b_along_k)
+        case Gather() | Scatter():
+            own = (place, step.index_stride, step.index_bound)
+        case Touch():
+            own = (step.exact,)
+    shape = (operand.kind, operand.strides, operand.tile_stride, operand.data_format)
+    return (type(step), id(step.loops), id(step.lane), output, own, shape, within)
 
 
-def writes_all(step: Step) -> bool:
+def writes_all(step: Listed) -> bool:
     """Whether a step writes all that it touches: an index may leave some out, and a relayout all but a part."""
-    match step.kind:
-        case StepKind.SCATTER:
+    match step:
+        case Scatter():
             return False
-        case StepKind.RELAYOUT:
-            target = step.views[1]
+        case Relayout(target=target):
             return prod(target.size) == prod(target.buffer_size)
+        case Touch(exact=exact):
+            return exact
     return True
 
 
 class _Numbering:
     """Writes joined into values by who reads them together."""
 
-    def __init__(self, steps: Sequence[Step], symbols: int, scratch: frozenset[int], accesses: Accesses) -> None:
+    def __init__(self, steps: Sequence[Listed], symbols: int, scratch: frozenset[int], accesses: Accesses) -> None:
         self.steps, self.symbols, self.scratch, self.accesses = steps, symbols, scratch, accesses
         self.joined: dict[
             tuple[int, int], tuple[int, int]
@@ -114,7 +128,7 @@ class _Numbering:
                     continue
                 known, symbol = maps[operand.symbol], operand.symbol
                 reads, writes = place < len(step.inputs), place >= len(step.inputs)
-                numbers = {n for sticks in access for n in known.writers(sticks)} if reads or step.accumulate else set()
+                numbers = {n for sticks in access for n in known.writers(sticks)} if reads or adds(step) else set()
                 made = [known.write(sticks) for sticks in access] if writes else []
                 row.append(self._join(symbol, [*sorted(numbers), *made]))
             found.append(row)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from openspyre.artifact.superdsc import PRESENT, Stick
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, Part, nest_of
-from openspyre.backend.superdsc.pointwise import MASK_VALUE, number, step_of
+from openspyre.backend.superdsc.pointwise import MASK_VALUE, fold_over, map_over, number
 from openspyre.backend.superdsc.staging import parts_of, placed
-from openspyre.program.model import Contraction, Step, StepKind
+from openspyre.program.model import Contract, Reduce, Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, trace
@@ -54,10 +54,10 @@ def _widened(instance: Instance, access: Access, workspace: Workspace) -> tuple[
     )
     nest = nest_of(parts_of(instance, access)[0], (access, wide), lane=tensor.stick)
     code = trace(lambda x: x, (Lane.FLOAT,))
-    return [step_of(nest, StepKind.MAP, (nest.operand(access),), (nest.operand(wide),), code=code)], wide
+    return [map_over(nest, (nest.operand(access),), (nest.operand(wide),), code)], wide
 
 
-def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: str) -> Step:
+def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: str) -> Contract:
     """Loops: batch and rows, the last of them the rows' longest, then blocks of n, then blocks of k."""
     rows = [axis for axis in instance.axes if axis.label not in (n, k)]
     own = [axis for axis in rows if a.moves(axis.label) and not b.moves(axis.label)]
@@ -79,10 +79,8 @@ def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: s
         parts.append(Part(label, axis.size // unit, unit, axis.split))
     nest = Nest(instance, tuple(parts), n, lanes, frozenset((k,)))
     nest_k = Nest(instance, tuple(parts), k, k_lanes, frozenset((k,)))
-    contraction = Contraction(_summed(instance, k), k_lanes, b.strides[k])
-    return step_of(
-        nest, StepKind.CONTRACT, (nest_k.operand(a), nest.operand(b)), (nest.operand(out),), contraction=contraction
-    )
+    head = nest.head((nest_k.operand(a), nest.operand(b)), (nest.operand(out),))
+    return Contract(*head, _summed(instance, k), k_lanes, b.strides[k], cores=nest.cores())
 
 
 def _summed(instance: Instance, k: str) -> int:
@@ -95,10 +93,9 @@ def _summed(instance: Instance, k: str) -> int:
     return min(valid, size)
 
 
-def _points(instance: Instance, a: Access, b: Access, out: Access, k: str) -> Step:
+def _points(instance: Instance, a: Access, b: Access, out: Access, k: str) -> Reduce:
     """Operands whose sticks hold several dims: element by element."""
     nest = nest_of(instance, (a, b, out), frozenset((k,)), lane=None)
     code = trace(lambda x, y: x * y, (Lane.FLOAT, Lane.FLOAT))
     finish = trace(lambda total, index: total, (Lane.FLOAT, Lane.INT))
-    inputs = (nest.operand(a), nest.operand(b))
-    return step_of(nest, StepKind.REDUCE, inputs, (nest.operand(out),), code=code, combine=Fold.SUM, finish=finish)
+    return fold_over(nest, (nest.operand(a), nest.operand(b)), (nest.operand(out),), code, Fold.SUM, finish)

@@ -29,5 +29,4 @@ def lower_extension(op: SuperDsc, description: Description, locate: Locate) -> S
         name=op.name,
         inputs=tuple(bound(operand) for operand in step.inputs),
         outputs=tuple(bound(operand) for operand in step.outputs),
-        views=tuple(replace(view, symbol=places[view.symbol].parameter or 0) for view in step.views),
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.superdsc.instance import Instance, Workspace
 from openspyre.backend.superdsc.nest import nest_of
-from openspyre.backend.superdsc.pointwise import step_of
 from openspyre.backend.superdsc.restickify import ranges_of
-from openspyre.program.model import Step, StepKind
+from openspyre.program.model import Gather, Scatter, Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, trace
@@ -30,7 +29,7 @@ def lower_indexed(instance: Instance, workspace: Workspace) -> list[Step]:
     return [_step(instance.box({along: part})) for part in ranges_of(instance.axis(along), (index,))]
 
 
-def _step(instance: Instance) -> Step:
+def _step(instance: Instance) -> Gather | Scatter:
     op = instance.op
     assert op.index is not None
     index = instance.accesses[op.index]
@@ -39,10 +38,8 @@ def _step(instance: Instance) -> Step:
     assert table.tensor.indexed is not None
     nest = nest_of(instance, (source, target), lane=target.tensor.stick, across=False, beside=(index,))
     places = nest.operand(index, as_format=DataFormats.IEEE_INT32)
-    kind = StepKind.GATHER if table is source else StepKind.SCATTER
-    code = trace(lambda x: x, (Lane.INT,))
-    inputs = (nest.operand(source, bits=True), places)
-    return step_of(
-        nest, kind, inputs, (nest.operand(target, bits=True),),
-        code=code, index_stride=table.strides[table.tensor.indexed], index_bound=table.room,
-    )  # fmt: skip
+    head = nest.head((nest.operand(source, bits=True), places), (nest.operand(target, bits=True),))
+    code, stride = trace(lambda x: x, (Lane.INT,)), table.strides[table.tensor.indexed]
+    if table is source:
+        return Gather(*head, code, stride, table.room, cores=nest.cores())
+    return Scatter(*head, code, stride, table.room, accumulate=False, cores=nest.cores())

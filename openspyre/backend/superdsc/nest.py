@@ -8,7 +8,7 @@ from math import prod
 
 from openspyre.artifact.superdsc import ONE_LANE, Component
 from openspyre.backend.superdsc.instance import Access, Instance
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Space
+from openspyre.program.model import Head, LaneBlock, Loop, Operand, OperandKind, Space
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
@@ -45,6 +45,10 @@ class Nest:
     lane: str | None
     lanes: int
     reduced: frozenset[str]
+
+    def head(self, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...]) -> Head:
+        """What a step begins with."""
+        return self.instance.op.name, self.loops(), self.lane_block(), inputs, outputs
 
     def loops(self) -> tuple[Loop, ...]:
         return tuple(Loop(part.extent, part.split, part.label in self.reduced) for part in self.parts)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from openspyre.backend.superdsc.instance import Instance, Workspace
 from openspyre.backend.superdsc.nest import nest_of
-from openspyre.backend.superdsc.pointwise import number, step_of
+from openspyre.backend.superdsc.pointwise import map_over, number
 from openspyre.backend.superdsc.reduction import statistics
-from openspyre.program.model import Step, StepKind
+from openspyre.program.model import Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops import TABLE
 from openspyre.spec.ops.expression import Lane, Value, constant, trace
@@ -25,7 +25,7 @@ def lower_scale(instance: Instance, workspace: Workspace) -> list[Step]:
         return body(mean, squares, constant(mean, number(eps), Lane.FLOAT))
 
     code = trace(scale, (Lane.FLOAT, Lane.FLOAT))
-    return [step_of(nest, StepKind.MAP, statistics(nest, source), (nest.operand(target),), code=code)]
+    return [map_over(nest, statistics(nest, source), (nest.operand(target),), code)]
 
 
 def lower_norm(instance: Instance, workspace: Workspace) -> list[Step]:
@@ -40,4 +40,4 @@ def lower_norm(instance: Instance, workspace: Workspace) -> list[Step]:
     mean, _ = statistics(nest, accesses[1])
     operands = (nest.operand(accesses[0]), mean, *(nest.operand(access) for access in accesses[2:]))
     code = trace(body, (Lane.FLOAT,) * 5)
-    return [step_of(nest, StepKind.MAP, operands, (nest.operand(target),), code=code)]
+    return [map_over(nest, operands, (nest.operand(target),), code)]

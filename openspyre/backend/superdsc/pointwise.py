@@ -10,12 +10,12 @@ import numpy as np
 from openspyre.artifact.superdsc import PRESENT, Constant, SuperDsc
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import VALUES, Nest, nest_of
-from openspyre.program.model import Operand, Step, StepKind
+from openspyre.program.model import Map, Operand, Reduce, Step
 from openspyre.spec.encodings import sen169_decode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Code, Lane, Value, constant, convert, select, trace
-from openspyre.spec.ops.row import Row
+from openspyre.spec.ops.row import Fold, Row
 
 CASTS = ("identity", "dl16tofp32", "fp32todl16", "fp8todl16", "qfp8ch")
 MASK_VALUE = "samv-maskvalue"
@@ -35,9 +35,9 @@ def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     inputs = (nest.operand(source, bits=same),)
     lane = Lane.INT if same or VALUES[source.tensor.format].startswith("int") else Lane.FLOAT
     code = trace(lambda x: convert(x, lane), (lane,))
-    step = step_of(nest, StepKind.MAP, inputs, (nest.operand(target, bits=same),), code=code)
+    step = map_over(nest, inputs, (nest.operand(target, bits=same),), code)
     padded = target.tensor.stick in source.rows and instance.op.axis[target.tensor.stick].valid is None
-    if step.lane is not None and padded:  # what is not in memory becomes zeros, where it may be elements
+    if padded:  # what is not in memory becomes zeros, where it may be elements
         step = replace(step, lane=replace(step.lane, store_padding=True))
     return [step]
 
@@ -51,7 +51,7 @@ def lower_pointwise(instance: Instance, workspace: Workspace, row: Row) -> list[
     return [_map(nest, row, operands, nest.operand(target))]
 
 
-def _map(nest: Nest, row: Row, operands: tuple[Operand, ...], target: Operand) -> Step:
+def _map(nest: Nest, row: Row, operands: tuple[Operand, ...], target: Operand) -> Map:
     masked = Masked(nest)
     extra = values_of(nest.instance.op, row, len(operands))
 
@@ -62,7 +62,7 @@ def _map(nest: Nest, row: Row, operands: tuple[Operand, ...], target: Operand) -
         return convert(row.body(*given, *numbers), Lane.FLOAT)
 
     code = trace(body, (*(Lane.FLOAT,) * len(operands), *(Lane.INT,) * len(masked.counters)))
-    return step_of(nest, StepKind.MAP, (*operands, *masked.counters), (target,), code=code)
+    return map_over(nest, (*operands, *masked.counters), (target,), code)
 
 
 class Masked:
@@ -106,24 +106,14 @@ def values_of(op: SuperDsc, row: Row, operands: int) -> list[float]:
 CONSTANTS = {"clip": ("clipMin", "clipMax")}
 
 
-def step_of(
-    nest: Nest,
-    kind: StepKind,
-    inputs: tuple[Operand, ...],
-    outputs: tuple[Operand, ...],
-    **fields: Code | object | None,
-) -> Step:
-    """A step over a nest."""
-    return Step(
-        name=nest.instance.op.name,
-        kind=kind,
-        loops=nest.loops(),
-        cores=nest.cores(),
-        lane=nest.lane_block(),
-        inputs=inputs,
-        outputs=outputs,
-        **fields,  # type: ignore[arg-type]
-    )
+def map_over(nest: Nest, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], code: Code) -> Map:
+    return Map(*nest.head(inputs, outputs), code, cores=nest.cores())
+
+
+def fold_over(
+    nest: Nest, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...], code: Code, combine: Fold, finish: Code
+) -> Reduce:
+    return Reduce(*nest.head(inputs, outputs), code, combine, finish, cores=nest.cores())
 
 
 def reduced_labels(op: SuperDsc, target: Access) -> frozenset[str]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, nest_of
-from openspyre.backend.superdsc.pointwise import Masked, number, reduced_labels, step_of
-from openspyre.program.model import Operand, Step, StepKind
+from openspyre.backend.superdsc.pointwise import Masked, fold_over, number, reduced_labels
+from openspyre.program.model import Operand, Reduce, Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops.expression import Lane, Value, constant, convert, trace
 from openspyre.spec.ops.row import Fold, Row
@@ -66,7 +66,7 @@ def _nest(instance: Instance) -> tuple[Nest, Access, Access]:
     return nest_of(instance, (source, target), reduced, lane=source.tensor.stick), source, target
 
 
-def _fold(nest: Nest, read: Operand, written: Operand, combine: Fold, body: _Body, finish: _Body) -> Step:
+def _fold(nest: Nest, read: Operand, written: Operand, combine: Fold, body: _Body, finish: _Body) -> Reduce:
     masked = Masked(nest)
 
     def masked_body(x: Value, *counters: Value) -> Value:
@@ -74,5 +74,4 @@ def _fold(nest: Nest, read: Operand, written: Operand, combine: Fold, body: _Bod
 
     code = trace(masked_body, (Lane.FLOAT, *(Lane.INT,) * len(masked.counters)))
     after = trace(lambda total, index: finish(total), (Lane.FLOAT, Lane.INT))
-    inputs = (read, *masked.counters)
-    return step_of(nest, StepKind.REDUCE, inputs, (written,), code=code, combine=combine, finish=after)
+    return fold_over(nest, (read, *masked.counters), (written,), code, combine, after)

@@ -16,7 +16,7 @@ from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.known_numbers import with_known_numbers
 from openspyre.backend.superdsc.instance import Arguments, Workspace
 from openspyre.backend.superdsc.lowering import lowered_op
-from openspyre.program.model import Node, Operand, OperandKind, Program, Repeat, Step, Use
+from openspyre.program.model import Node, Operand, OperandKind, Program, Relayout, Repeat, Step, Use
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.sharing import shares_work
@@ -133,20 +133,14 @@ def _lowered(execution: Execution, arguments: Arguments) -> _Template:
 def _bound(
     step: Step, name: str, bases: Sequence[Address | None], symbols: _Symbols, workspace: tuple[int, int]
 ) -> Step:
-    def place(number: int) -> tuple[int, int]:
-        base = bases[number]
-        if base is None:
-            return workspace
-        symbol, byte = symbols.places[base.parameter or 0]
-        return symbol, byte + base.byte
-
     def bound(operand: Operand) -> Operand:
         if not operand.kind.in_memory:
             return operand
         base = bases[operand.symbol]
         if base is not None and base.parameter in symbols.scalars:
             return _scalar(step, operand, symbols.scalars[base.parameter])
-        symbol, byte = place(operand.symbol)
+        symbol, byte = workspace if base is None else symbols.places[base.parameter or 0]
+        byte += 0 if base is None else base.byte
         bytes_each = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
         moved = replace(operand, symbol=symbol, offset=operand.offset + byte // bytes_each)
         if base is None or not base.advance:
@@ -158,12 +152,13 @@ def _bound(
         name=name,
         inputs=tuple([bound(operand) for operand in step.inputs]),
         outputs=tuple([bound(operand) for operand in step.outputs]),
-        views=tuple([replace(view, symbol=place(view.symbol)[0]) for view in step.views]),
     )
 
 
 def _scalar(step: Step, operand: Operand, number: int) -> Operand:
-    moves = any(stride for loop, stride in zip(step.loops, operand.strides, strict=True) if loop.extent > 1)
+    moves = isinstance(step, Relayout) or any(
+        stride for loop, stride in zip(step.loops, operand.strides, strict=True) if loop.extent > 1
+    )
     if operand.kind is not OperandKind.SPLAT or moves or operand.offset:
         raise InternalError(f"{step.name}: takes a number of the launch for more than one value")
     return replace(operand, kind=OperandKind.SCALAR, symbol=number, strides=(0,) * len(operand.strides), tile_stride=0)

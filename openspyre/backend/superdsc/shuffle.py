@@ -7,8 +7,8 @@ from dataclasses import replace
 from openspyre.artifact.superdsc import Axis, Component, SuperDsc, Tensor
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import nest_of
-from openspyre.backend.superdsc.pointwise import step_of
-from openspyre.program.model import Step, StepKind
+from openspyre.backend.superdsc.pointwise import map_over
+from openspyre.program.model import Map, Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.ops.expression import Lane, trace
 
@@ -24,7 +24,7 @@ def lower_shuffle(instance: Instance, workspace: Workspace) -> list[Step]:
                 f"{op.name}: {access.tensor.name} needs a place in the scratchpads and its own coreIdToWkSlice_"
             )
     held = _owned(op, source.tensor)
-    steps = []
+    steps: list[Step] = []
     for core, wanted in enumerate(_owned(op, target.tensor)):
         done: set[tuple[tuple[str, tuple[int, int]], ...]] = set()
         # A core's own part first: no ring is needed for it.
@@ -66,14 +66,14 @@ def _common(a: Box, b: Box) -> Box | None:
 
 def _copy(
     instance: Instance, source: Access, target: Access, owner: int, core: int, box: Box, held: Box, wanted: Box
-) -> Step:
+) -> Map:
     axes = tuple(Axis(label, size) for label, (_, size) in box.items())
     part = Instance(instance.op, axes, {}, instance.accesses, {(0,) * len(axes): core})
     read, written = _within(source, box, held), _within(target, box, wanted)
     nest = nest_of(part, (read, written), lane=target.tensor.stick)
     operand = replace(nest.operand(read, bits=True), owner=owner)
     code = trace(lambda x: x, (Lane.INT,))
-    return step_of(nest, StepKind.MAP, (operand,), (nest.operand(written, bits=True),), code=code)
+    return map_over(nest, (operand,), (nest.operand(written, bits=True),), code)
 
 
 def _within(access: Access, box: Box, held: Box) -> Access:

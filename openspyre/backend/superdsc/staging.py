@@ -11,8 +11,8 @@ from math import prod
 from openspyre.artifact.superdsc import PRESENT, Component, Tensor
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import nest_of
-from openspyre.backend.superdsc.pointwise import Lowering, step_of
-from openspyre.program.model import Step, StepKind
+from openspyre.backend.superdsc.pointwise import Lowering, map_over
+from openspyre.program.model import Map, Step
 from openspyre.spec.ops.expression import Lane, trace
 
 
@@ -71,10 +71,8 @@ def parts_of(instance: Instance, access: Access) -> list[Instance]:
     return [Instance(instance.op, axes, instance.first, instance.accesses, group) for group in groups]
 
 
-def _copy(part: Instance, source: Access, target: Access) -> Step:
+def _copy(part: Instance, source: Access, target: Access) -> Map:
     lane = target.tensor.stick if target.moves(target.tensor.stick) else None  # None: one value a stick
     nest = nest_of(part, (source, target), lane=lane)
     code = trace(lambda x: x, (Lane.INT,))
-    return step_of(
-        nest, StepKind.MAP, (nest.operand(source, bits=True),), (nest.operand(target, bits=True),), code=code
-    )
+    return map_over(nest, (nest.operand(source, bits=True),), (nest.operand(target, bits=True),), code)

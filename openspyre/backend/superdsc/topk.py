@@ -10,8 +10,8 @@ from dataclasses import replace
 from openspyre.artifact.superdsc import Component
 from openspyre.backend.superdsc.instance import Access, Instance, Workspace
 from openspyre.backend.superdsc.nest import Nest, nest_of
-from openspyre.backend.superdsc.pointwise import step_of
-from openspyre.program.model import Operand, OperandKind, Step, StepKind
+from openspyre.backend.superdsc.pointwise import fold_over
+from openspyre.program.model import Operand, OperandKind, Reduce, Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops.expression import Lane, Value, call, constant, convert, select, trace
@@ -89,7 +89,7 @@ class _Winners:
         )  # fmt: skip
 
 
-def _rank(nest: Nest, source: Access, target: Access, searched: str, rank: int, held: _Winners) -> Step:
+def _rank(nest: Nest, source: Access, target: Access, searched: str, rank: int, held: _Winners) -> Reduce:
     form = source.tensor.format
     indices = nest.instance.op.op == "topkindex"
 
@@ -112,7 +112,7 @@ def _rank(nest: Nest, source: Access, target: Access, searched: str, rank: int, 
     inputs = (nest.operand(source, bits=True), counter, *before)
     outputs = (nest.operand(target, bits=not indices), *kept)
     finished = trace(finish, (Lane.INT, Lane.INT))
-    return step_of(nest, StepKind.REDUCE, inputs, outputs, code=code, combine=Fold.ARG_MAX, finish=finished)
+    return fold_over(nest, inputs, outputs, code, Fold.ARG_MAX, finished)
 
 
 def _lane(target: Access) -> Lane:
