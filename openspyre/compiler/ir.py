@@ -47,12 +47,16 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """One dimension of an op's iteration space; `split` is the number of core slices."""
+    """One dimension of an op's iteration space; `split` is the number of core slices.
+
+    Where dims of an op have `lanes`, its sticks run along one of those and no other: the order of a sum depends on it.
+    """
 
     name: str
     size: int
     reduced: bool = False
     split: int = 1
+    lanes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,11 @@ def fills_lanes(op: Op, access: Access, among: Collection[int]) -> bool:
 
 
 def _lane_dims(op: Op) -> Collection[int]:
-    """Where an op's lanes may run: two statistics are found along the sticks, the place of the largest across them."""
+    """Where an op's lanes may run: where it says so, if it does; two statistics are found along the sticks, the place of the largest across them."""
     row = TABLE[op.row]
+    said = [d for d, dim in enumerate(op.dims) if dim.lanes]
+    if said:
+        return said
     if row.kind is Kind.MOMENTS:
         return [d for d, dim in enumerate(op.dims) if dim.reduced]
     if row.documented and row.fold is Fold.ARG_MAX:

@@ -86,8 +86,8 @@ def _buffer_line(buffer: Buffer) -> str:
 def _op_lines(op: Op) -> Iterator[str]:
     yield f"op {_quote(op.name)} {op.row}" + (f" from {_quote(op.origin)}" if op.origin else "")
     for dim in op.dims:
-        reduced = " reduced" if dim.reduced else ""
-        yield f"  dim {_quote(dim.name)} {dim.size}{reduced}" + (f" split {dim.split}" if dim.split != 1 else "")
+        marks = " reduced" * dim.reduced + " lanes" * dim.lanes
+        yield f"  dim {_quote(dim.name)} {dim.size}{marks}" + (f" split {dim.split}" if dim.split != 1 else "")
     for operand in op.inputs:
         match operand:
             case Access():
@@ -169,8 +169,8 @@ def _parse_op(line: _Line, lines: _Lines) -> Op:
 
 def _parse_dim(line: _Line) -> Dim:
     with line:
-        name, size, reduced = line.name(), line.integer(), line.has("reduced")
-        return Dim(name, size, reduced, line.integer() if line.has("split") else 1)
+        name, size, reduced, lanes = line.name(), line.integer(), line.has("reduced"), line.has("lanes")
+        return Dim(name, size, reduced, line.integer() if line.has("split") else 1, lanes)
 
 
 def _parse_input(line: _Line) -> Operand:

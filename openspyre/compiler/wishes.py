@@ -14,6 +14,7 @@ from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.fold_constants import FoldConstants
+from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 
@@ -27,7 +28,7 @@ def wished_layouts(program: Program, lowered: Program, movable: Collection[str])
     if not moved:
         return {}
     asked = ChooseLayouts(movable=tuple(sorted(moved))).run(
-        DropDead().run(EliminateCopies().run(FoldConstants().run(ExpandComposites().run(program))))
+        DropDead().run(EliminateCopies().run(FoldConstants().run(OrderSums().run(ExpandComposites().run(program)))))
     )
     present = {buffer.name: buffer.layout for buffer in program.buffers}
     chosen = {buffer.name: buffer.layout for buffer in asked.buffers if buffer.name in moved}

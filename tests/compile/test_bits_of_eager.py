@@ -27,11 +27,31 @@ def heads(x, y, z):
     return F.gelu(turned + 0.1).flatten(2).sum(1) / 7 + z.amax()
 
 
+def matrices_and_vector(x, y):
+    return x @ y
+
+
+def group_norm(x, y):
+    return F.group_norm(x, 3, eps=1e-3) + y
+
+
+def masked_mean(x, y):
+    return torch.masked.mean(x * y, (0, 2), mask=torch.ones_like(x, dtype=torch.bool).tril())
+
+
+def sum_of_a_copy(x, y):
+    return x.transpose(0, 1).contiguous().sum(-1) + y.sum(0).sum() + y.mean(1).sum()
+
+
 GRAPHS = {
     attention_by_hand: ((2, 3, 33, 64),) * 3,
     norm_by_hand: ((5, 200), (200,), (200,)),
     gated: ((17, 64), (64, 96), (96, 64)),
     heads: ((2, 9, 64), (2, 9, 64), (70,)),
+    matrices_and_vector: ((5, 10, 10), (10,)),
+    group_norm: ((4, 3, 2, 3), (3,)),
+    masked_mean: ((5, 70, 90), (90,)),
+    sum_of_a_copy: ((300, 70), (130, 3)),
 }
 
 

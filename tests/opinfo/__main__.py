@@ -26,15 +26,19 @@ def options() -> argparse.Namespace:
     parser.add_argument("--dtypes", default="", help="comma-separated, in place of float16 and float32")
     parser.add_argument("--samples", type=float, default=float("inf"), help="at most so many of an entry and dtype")
     parser.add_argument("--fraction", type=float, default=1.0, help="of the samples of each entry, one at least")
-    parser.add_argument("--compiled", action="store_true", help="through torch.compile (six samples of each entry)")
+    parser.add_argument(
+        "--compiled", action="store_true", help="through torch.compile, against eager too (six samples)"
+    )
+    parser.add_argument("--bits", action="store_true", help="compiled against eager only, without the CPU")
     parser.add_argument("--part", default="1/1", help="2/4: the second quarter of the entries")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=600, help="the most that one entry may take")
     parser.add_argument("--out", help="a file for the reports")
     chosen = parser.parse_args()
-    if chosen.compiled:
+    if chosen.compiled and not chosen.bits:
         chosen.samples = min(chosen.samples, 6)
+    chosen.compiled |= chosen.bits
     return chosen
 
 
@@ -43,7 +47,7 @@ def jobs_of(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     from entries import entries
 
     wanted = [getattr(torch, name) for name in chosen.dtypes.split(",") if name]
-    how = {name: getattr(chosen, name) for name in ("seed", "samples", "fraction", "compiled")}
+    how = {name: getattr(chosen, name) for name in ("seed", "samples", "fraction", "compiled", "bits")}
     part, parts = map(int, chosen.part.split("/"))
     jobs = [
         {"entry": entry.name, "dtype": str(dtype).removeprefix("torch.")} | how

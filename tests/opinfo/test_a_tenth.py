@@ -23,7 +23,7 @@ def jobs(part: int, compiled: bool) -> list[dict[str, Any]]:
         from entries import entries
     return [
         {"entry": entry.name, "dtype": str(dtype).removeprefix("torch."), "seed": SEED}
-        | {"samples": 1 if compiled else 4, "fraction": 1.0, "compiled": compiled}
+        | {"samples": 1 if compiled else 4, "fraction": 1.0, "compiled": compiled, "bits": False}
         for entry in entries().values()
         for dtype in entry.dtypes()
         if zlib.crc32(f"{entry.name} {dtype} {SEED} {compiled}".encode()) % (80 if compiled else 10 * PARTS) == part

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import trial
+from bits import otherwise_than_eager
 from entries import entries
 
 NAMES = ["add", "softmax", "matmul", "sum", "index_select", "nn.functional.gelu", "nn.functional.layer_norm", "nn.functional.conv2d",
@@ -60,6 +61,34 @@ def test_a_wrong_integer_is_told(monkeypatch):
     sample = first_sample("cumsum", torch.int64)
     monkeypatch.setattr(trial, "_fetched", falsified(0))
     assert (trial.difference(sample, torch.int64, compiled=False) or "").startswith("result 0 at")
+
+
+def test_a_bit_of_a_graph_that_eager_has_not_is_told(monkeypatch):
+    """A unit in the last place is within every allowance for rounding, so only the comparison with eager sees it."""
+    sample = first_sample("softmax", torch.float32)
+    assert trial.difference(sample, torch.float32, compiled=True) is None
+    on_card = trial._on_card
+
+    def one_unit_off(sample, tensors, compiled):
+        results, fallen = on_card(sample, tensors, compiled)
+        if compiled:
+            values, dtype = results[0]
+            results[0] = torch.nextafter(values, torch.tensor(2.0)), dtype
+        return results, fallen
+
+    monkeypatch.setattr(trial, "_on_card", one_unit_off)
+    for said in (trial.difference(sample, torch.float32, compiled=True), trial.difference_of_bits(sample)):
+        assert said is not None and said.startswith("compiled: result 0 at"), said
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "same"),
+    [([0.0], [-0.0], False), ([float("nan")], [-float("nan")], True), ([1.0], [1.0], True), ([], [], True)],
+    ids=str,
+)
+def test_what_counts_as_the_same_bits(mine, theirs, same):
+    results = [[(torch.tensor(values), torch.float32)] for values in (mine, theirs)]
+    assert (otherwise_than_eager(*results, (), ()) is None) == same
 
 
 def test_drawn_numbers_are_known_by_other_seeds_and_nothing_else_is():

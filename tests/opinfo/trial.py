@@ -1,4 +1,4 @@
-"""One sample on the card, eagerly or compiled, forward and backward, against the reference."""
+"""One sample on the card, forward and backward: against the reference, and compiled against eager."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
+from bits import otherwise_than_eager
 from entries import Sample
 from judgement import RUNS, complaint, drawn, held, reference, rounding
 from oracle import HALVES
@@ -20,7 +21,7 @@ class Refused(Exception):
 
 
 def difference(sample: Sample, dtype: torch.dtype, compiled: bool) -> str | None:
-    """What the card does differently from torch, in one line, or None."""
+    """What the card does differently from torch, or a graph from eager, in one line, or None."""
     if any(tensor.layout != torch.strided for tensor in sample.tensors):
         raise Refused(STRIDED_ONLY)
     tensors = [held(tensor) for tensor in sample.tensors]
@@ -32,15 +33,35 @@ def difference(sample: Sample, dtype: torch.dtype, compiled: bool) -> str | None
     if any(t is not None and t.layout != torch.strided for t in right):
         raise Refused(STRIDED_ONLY)
     moved = _moved(run, tensors, rounding(dtype), right)
-    torch.spyre.reset_fallback_stats()
     try:
-        got = _on_card(sample, tensors, compiled)
+        got, fallen = _on_card(sample, tensors, compiled)
+        eager = _on_card(sample, tensors, False) if compiled else (got, fallen)
     except Exception as error:
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}"
+        return _told(error)
     if len(got) != len(right):
         return f"{len(got)} tensors returned, not {len(right)}"
-    fallen = torch.spyre.fallback_stats()
-    return _compare(got, right, moved, _described(run, tensors), fallen, drawn(run, tensors, right))
+    wrong = _compare(got, right, moved, _described(run, tensors), fallen, drawn(run, tensors, right))
+    return wrong or otherwise_than_eager(got, eager[0], fallen, eager[1])
+
+
+def difference_of_bits(sample: Sample) -> str | None:
+    """What a graph does differently from eager, in one line, or None; torch on the CPU is not asked."""
+    if any(tensor.layout != torch.strided for tensor in sample.tensors):
+        raise Refused(STRIDED_ONLY)
+    tensors = [held(tensor) for tensor in sample.tensors]
+    try:
+        eager, fallen_in_eager = _on_card(sample, tensors, False)
+    except Exception as error:
+        raise Refused(str(error)) from error
+    try:
+        got, fallen = _on_card(sample, tensors, True)
+    except Exception as error:
+        return _told(error)
+    return otherwise_than_eager(got, eager, fallen, fallen_in_eager)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}"
 
 
 def _compare(
@@ -87,10 +108,14 @@ def _described(run: Callable[..., Any], tensors: list[torch.Tensor]) -> Any:
         return None
 
 
-def _on_card(sample: Sample, tensors: list[torch.Tensor], compiled: bool) -> Any:
+def _on_card(sample: Sample, tensors: list[torch.Tensor], compiled: bool) -> tuple[list[Any], Collection[str]]:
+    """The results, and the operators that the CPU did. Eager and compiled draw from the same seed."""
+    torch.manual_seed(0)
+    torch.spyre.reset_fallback_stats()
     run = _with_gradients(sample, DEVICE, compiled)
     results = run([tensor.to(DEVICE) for tensor in tensors])
-    return [None if result is None else _fetched(result) for result in results]
+    fallen = torch.spyre.fallback_stats()
+    return [None if result is None else _fetched(result) for result in results], fallen
 
 
 def _fetched(result: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:

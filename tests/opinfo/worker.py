@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from entries import Entry, Sample, entries
 from shards import READY
-from trial import Refused, difference
+from trial import Refused, difference, difference_of_bits
 
 
 def tried(entry: Entry, dtype: torch.dtype, job: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def tried(entry: Entry, dtype: torch.dtype, job: dict[str, Any]) -> dict[str, An
         print(f"# {entry.name} {dtype} {number} {sample.described}"[:300].replace("\n", " "), flush=True)
         torch.manual_seed(number)
         try:
-            wrong = difference(sample, dtype, job["compiled"])
+            wrong = difference_of_bits(sample) if job["bits"] else difference(sample, dtype, job["compiled"])
         except Refused:
             report["refused"] += 1
             continue
