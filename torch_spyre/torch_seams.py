@@ -127,6 +127,13 @@ SEAMS: tuple[Seam, ...] = (
         "operators with a row of their own stay whole on spyre",
         "decompositions can be chosen per device",
     ),
+    Seam("torch._decomp.decompositions", "the module whose function is replaced below", "as below"),
+    Seam(
+        "torch._decomp.decompositions.should_fold",
+        "a vector times matrices is the same products in a graph as in eager mode",
+        "torch's decomposition of matmul folds where its kernel does",
+        replaced=True,
+    ),
     Seam(
         "torch._inductor.fx_passes.joint_graph.UniformValueConstantFolder",
         "the class whose method is replaced below",

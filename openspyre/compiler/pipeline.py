@@ -17,8 +17,8 @@ from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
-from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.order_sums import OrderSums
+from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats

@@ -31,6 +31,10 @@ def matrices_and_vector(x, y):
     return x @ y
 
 
+def vector_and_matrices(x, y):
+    return x.detach() @ y.detach() + x.sum() + y.sum()
+
+
 def group_norm(x, y):
     return F.group_norm(x, 3, eps=1e-3) + y
 
@@ -49,6 +53,7 @@ GRAPHS = {
     gated: ((17, 64), (64, 96), (96, 64)),
     heads: ((2, 9, 64), (2, 9, 64), (70,)),
     matrices_and_vector: ((5, 10, 10), (10,)),
+    vector_and_matrices: ((10,), (5, 10, 7)),
     group_norm: ((4, 3, 2, 3), (3,)),
     masked_mean: ((5, 70, 90), (90,)),
     sum_of_a_copy: ((300, 70), (130, 3)),

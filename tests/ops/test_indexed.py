@@ -35,6 +35,20 @@ def test_rows_by_index(dtype, view):
         same(card[(*where, index.to("spyre"))], host[(*where, index)])
 
 
+@pytest.mark.parametrize("part", [slice(1, None), slice(0, 2)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_rows_of_a_part_of_a_tensor(dtype, part):
+    """The rows between which others lie that were cut off: a gather whose extents say nothing of those would step too short."""
+    x = torch.arange(12).reshape(3, 2, 2).to(dtype)
+    index, own = torch.tensor([1, 0]), x.to("spyre")[part]
+    assert torch.equal(own.flip(0).cpu(), x[part].flip(0))
+    assert torch.equal(own.index_select(0, index.to("spyre")).cpu(), x[part].index_select(0, index))
+    target = x.to("spyre")
+    target[part].index_copy_(0, index.to("spyre"), -own)
+    x[part].index_copy_(0, index, -x[part].clone())
+    assert torch.equal(target.cpu(), x)
+
+
 @by_dtype
 def test_embeddings(dtype):
     table = values((70, 130), dtype)

@@ -16,6 +16,7 @@ register_interface_for_device = resolve("torch._dynamo.device_interface.register
 OrderedSet = resolve("torch.utils._ordered_set.OrderedSet")
 PythonPrinter = resolve("torch.utils._sympy.printers.PythonPrinter")
 decompositions = resolve("torch._inductor.decomposition.decompositions")
+decompositions_of_torch = resolve("torch._decomp.decompositions")
 fast_random_decomps = resolve("torch._inductor.decomposition.fast_random_decomps")
 constant_folder = resolve("torch._inductor.fx_passes.joint_graph.UniformValueConstantFolder")
 post_grad = resolve("torch._inductor.fx_passes.post_grad")

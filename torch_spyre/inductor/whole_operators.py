@@ -18,6 +18,7 @@ from torch_spyre.inductor.border import (
     OpOverload,
     constant_folder,
     decompositions,
+    decompositions_of_torch,
     embedding_bag,
     fast_random_decomps,
     to_copy,
@@ -30,6 +31,7 @@ from torch_spyre.torch_seams import wrap
 def keep_whole() -> None:
     """Once; tables that were already made from Inductor's are changed as well."""
     read_infinities()
+    fold_as_aten_does()
     for table in (decompositions, fast_random_decomps()):
         for overload, decomposition in list(table.items()):
             if isinstance(overload, OpOverload) and _stays(overload):
@@ -53,8 +55,23 @@ def read_infinities() -> None:
     wrap(constant_folder, "add_node_replacement", make)
 
 
+def fold_as_aten_does() -> None:
+    """A vector times matrices: torch's decomposition looks at the matrices as they lie, its kernel at them transposed, and only
+    what lies in one piece becomes one product, added up in another order than many."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def should_fold(first: torch.Tensor, second: torch.Tensor, is_out: bool = False) -> Any:
+            if first.dim() == 1 and second.dim() > 2 and _is_ours(second):
+                return original(second.mT, first, is_out)
+            return original(first, second, is_out)
+
+        return should_fold
+
+    wrap(decompositions_of_torch, "should_fold", make)
+
+
 def _stays(overload: Any) -> bool:
-    spelled = overload is torch.ops.aten.linspace.default
+    spelled = overload in (torch.ops.aten.linspace.default, torch.ops.aten.index_reduce.default)
     return spelled or random_operators.stays_whole(overload) or eager.binding_of(str(overload)) is not None
 
 

@@ -38,11 +38,13 @@ _OWN: dict[str, Composition] = {
     **scaled_product.COMPOSITIONS,
 }
 _OF_TORCH = (
+    "_batch_norm_with_update",
     "_native_batch_norm_legit",
     "_native_batch_norm_legit.no_stats",
     "addr",
     "addr.out",
     "affine_grid_generator",
+    "batch_norm_backward",
     "binary_cross_entropy_backward",
     "deg2rad",
     "deg2rad.out",
@@ -54,34 +56,80 @@ _OF_TORCH = (
     "huber_loss_backward",
     "isneginf",
     "isposinf",
+    "linalg_cross",
+    "linalg_cross.out",
+    "logit_backward",
+    "logspace",
+    "logspace.out",
     "mse_loss",
     "mse_loss_backward",
+    "multi_margin_loss",
+    "multilabel_margin_loss_forward",
+    "mvlgamma",
+    "mvlgamma_",
     "native_batch_norm",
     "native_batch_norm_backward",
     "native_group_norm",
     "native_group_norm_backward",
+    "nll_loss2d_backward",
+    "nll_loss2d_forward",
     "nll_loss_backward",
     "nll_loss_forward",
+    "norm.Scalar",
+    "norm.ScalarOpt_dim",
+    "norm.ScalarOpt_dim_dtype",
+    "norm.ScalarOpt_dtype",
     "pixel_shuffle",
     "pixel_unshuffle",
     "rad2deg",
     "rad2deg.out",
     "rad2deg_",
     "reflection_pad1d",
+    "reflection_pad1d_backward",
     "reflection_pad2d",
+    "reflection_pad2d_backward",
+    "reflection_pad3d",
+    "reflection_pad3d_backward",
+    "renorm",
+    "renorm.out",
+    "renorm_",
     "replication_pad1d",
     "replication_pad2d",
+    "replication_pad3d",
+    "sinc",
+    "sinc.out",
+    "sinc_",
     "smooth_l1_loss",
     "smooth_l1_loss_backward",
     "soft_margin_loss",
     "soft_margin_loss.out",
     "soft_margin_loss_backward",
     "soft_margin_loss_backward.grad_input",
+    "special_entr",
+    "special_entr.out",
+    "special_log_ndtr",
+    "special_log_ndtr.out",
+    "special_xlog1py",
+    "special_xlog1py.other_scalar",
+    "special_xlog1py.out",
+    "special_xlog1py.self_scalar",
+    "upsample_bicubic2d",
     "upsample_bilinear2d",
+    "upsample_linear1d",
     "upsample_nearest1d",
     "upsample_nearest2d",
+    "upsample_trilinear3d",
 )
 _OF_TORCH_IN_FORMAT = ("_adaptive_avg_pool2d",)  # torch's compositions that forget the memory format
+# What torch decomposes above autograd when it traces: gradients are those of the steps, in eager mode as well.
+_ABOVE_AUTOGRAD = (
+    "multi_margin_loss",
+    "multilabel_margin_loss_forward",
+    "upsample_bicubic2d",
+    "upsample_bilinear2d",
+    "upsample_linear1d",
+    "upsample_trilinear3d",
+)
 _kept: list[torch.library.Library] = []
 
 
@@ -100,6 +148,8 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     for overload, function in table().items():
         library.impl(overload.name().removeprefix("aten::"), _kernel(function), "PrivateUse1")
+    for name in _ABOVE_AUTOGRAD:
+        library.impl(name, _kernel(table()[_overload(name)]), "AutogradPrivateUse1")
     _kept.append(library)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from torch_spyre.ops.accumulation import accumulating
+from torch_spyre.torch_seams import resolve
 
 
 def into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -150,6 +151,12 @@ def _binary_cross_entropy(
     return whole.to(x.dtype)
 
 
+def _grid_sampler_2d(x: torch.Tensor, grid: torch.Tensor, *how: int | bool) -> torch.Tensor:
+    """torch's own steps, in float32: 16 bits have no room for a place in an image and its part between two pixels."""
+    steps = resolve("torch._decomp.decomposition_table")[torch.ops.aten.grid_sampler_2d.default]
+    return steps(accumulating(x), accumulating(grid), *how).to(x.dtype)  # type: ignore[no-any-return]
+
+
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "sort.values_stable": _with_outs(torch.ops.aten.sort.stable, "values", "indices"),
     "topk.values": _with_outs(torch.ops.aten.topk.default, "values", "indices"),
@@ -168,6 +175,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "log_sigmoid_forward": _log_sigmoid,
     "log_sigmoid_backward": _log_sigmoid_gradient,
     "glu_backward": _glu_gradient,
+    "grid_sampler_2d": _grid_sampler_2d,
     "celu": _celu,
     "celu_": _in_place(_celu),
     "celu.out": _with_out(_celu),

@@ -92,6 +92,8 @@ class _Rows:
         order = walk.order
         if order[-1] == self.lane and dims[self.lane].size == form.elems_per_stick():
             order = (self.lane, *order[:-1])
+        if order[-1] != self.chosen and self.chosen in dict(walk.gaps):
+            raise NoSuchOp("rows are left out between those it chooses among, and no field says how many")
         told = buffer.role is not ir.Role.TEMP and self._rows(order, walk, sizes, buffer) == self.op.dims[-1].size
         if walk.skipped > 1 or not (told or (order[-1] == self.chosen and self._stays_inside())):
             raise NoSuchOp("no field says how many rows its table has, and the argument's length does not tell")

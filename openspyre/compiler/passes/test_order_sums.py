@@ -45,16 +45,15 @@ def lanes(program: Program) -> list[bool]:
 
 @pytest.mark.parametrize("along", [0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_copy_that_is_left_out_leaves_its_order(along, dtype):
+def test_a_copy_that_is_left_out_leaves_its_order(along: int, dtype: str) -> None:
     program = pipeline.run(summed(along, dtype), verify=True)
     assert lanes(program) == [False, True]  # eager's copy has its last dim on the stick
     (total,) = [op for op in program.ops if op.name == "total"]
-    buffer = program.buffer(total.inputs[0].buffer)
-    found = stick_access(total.inputs[0], total.dims, buffer)
+    found = stick_access(total.accesses[0], total.dims, program.buffer(total.accesses[0].buffer))
     assert isinstance(found, StickAccess) and found.lane_dim == 1
 
 
-def test_a_layout_that_was_given_is_followed():
+def test_a_layout_that_was_given_is_followed() -> None:
     """The result of a tensor in another layout lies as that does (D6), and its own sum goes with it."""
     program = summed(1, order=(1, 0))
     ops = (program.ops[0], replace(program.ops[2], inputs=(Access("doubled", 0, (1, SIZE[1]), "float32"),)))
@@ -65,11 +64,11 @@ def test_a_layout_that_was_given_is_followed():
 
 
 @pytest.mark.parametrize(("row", "dtype"), [("amax", "float32"), ("sum", "int32")])
-def test_what_has_no_order_is_left_alone(row, dtype):
+def test_what_has_no_order_is_left_alone(row: str, dtype: str) -> None:
     assert lanes(OrderSums().run(summed(1, dtype, row=row))) == [False, False]
 
 
-def test_a_view_across_dims_keeps_its_neighbours():
+def test_a_view_across_dims_keeps_its_neighbours() -> None:
     """(4, 3, 6) of a (4, 3, 2, 3) tensor meets no stick: it is moved so that the last dim, which is added up, lies along them."""
     size = (4, 3, 2, 3)
     buffers = (
