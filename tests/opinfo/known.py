@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "sparse", "torch", "judge", "open")
+CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "sparse", "torch", "judge", "bits", "open")
 _WORST = re.compile(r"at most (\S+) roundings of the largest$")
 
 

@@ -16,17 +16,19 @@ PARTS = 4
 SECONDS = 240
 
 
-def jobs(part: int, compiled: bool) -> list[dict[str, Any]]:
-    """One (entry, dtype) in ten, spread over the parts; for graphs, which take longer, one in eighty."""
+def jobs(part: int, compiled: bool, bits: bool = False) -> list[dict[str, Any]]:
+    """One (entry, dtype) in ten, spread over the parts; for graphs, which take longer, one in eighty, and against eager alone
+    one in twenty-seven."""
+    one_in = 27 if bits else 80 if compiled else 10 * PARTS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, of its tables
         from entries import entries
     return [
         {"entry": entry.name, "dtype": str(dtype).removeprefix("torch."), "seed": SEED}
-        | {"samples": 1 if compiled else 4, "fraction": 1.0, "compiled": compiled, "bits": False}
+        | {"samples": 1 if compiled else 4, "fraction": 1.0, "compiled": compiled, "bits": bits}
         for entry in entries().values()
         for dtype in entry.dtypes()
-        if zlib.crc32(f"{entry.name} {dtype} {SEED} {compiled}".encode()) % (80 if compiled else 10 * PARTS) == part
+        if zlib.crc32(f"{entry.name} {dtype} {SEED} {compiled}".encode()) % one_in == part
     ]
 
 
@@ -48,3 +50,8 @@ def test_a_tenth_of_the_entries_eagerly(part: int) -> None:
 @pytest.mark.timeout(900)
 def test_some_of_the_entries_compiled() -> None:
     assert not differences(jobs(0, compiled=True), "compiled")
+
+
+@pytest.mark.timeout(900)
+def test_some_of_the_entries_have_the_bits_of_eager() -> None:
+    assert not differences(jobs(1, compiled=True, bits=True), "compiled")
