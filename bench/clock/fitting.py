@@ -65,7 +65,7 @@ PROBLEMS = (
         (KernelClass.SOFTMAX,),
         ("capacity_bytes", "scratchpad_gb_per_s", "reduction_ns_per_stick", "fixed_share", "core_gb_per_s"),
     ),
-    Problem("chain", (KernelClass.CHAIN,), ("resident_bytes", "short_run_bytes")),
+    Problem("chain", (KernelClass.CHAIN,), ("resident_bytes", "short_run_bytes", "reader")),
     Problem("layout", (KernelClass.LAYOUT,)),
     Problem(
         "matmul",

@@ -36,7 +36,9 @@ def _computed(kernel: Pointwise, machine: Machine) -> Parts:
     rates, moved = machine.rates.pointwise, kernel.read_bytes + kernel.written_bytes
     factor = 1 + rates.long_stride * _doublings(kernel.runs.stride, machine.rates.memory.long_stride_bytes)
     if kernel.form is Form.BINARY and kernel.runs.bytes:
-        factor += (rates.short_run_bytes / kernel.runs.bytes) ** rates.short_run_power
+        # Two inputs were measured down to runs of 1 KB: below, twice what a copy of such runs loses.
+        copied = (machine.rates.copy.short_run_bytes / kernel.runs.bytes) ** machine.rates.copy.short_run_power
+        factor += min((rates.short_run_bytes / kernel.runs.bytes) ** rates.short_run_power, 2 * copied)
     if moved:
         factor += rates.size * max(-5.0, log2(moved / _SIZE_FROM))
     if 1 < kernel.cores < machine.cores:

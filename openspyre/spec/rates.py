@@ -140,6 +140,7 @@ class ChainRates:
 
     two_ops: float = _seen(1.09, "factor", "C", "through memory, reading what was just written")
     more_ops: float = _seen(1.16, "factor", "C", "the same, three ops and more")
+    reader: float = _seen(1.2, "factor", "C", "one op of a longer chain that reads from memory what was just written")
     separate: float = _seen(1.08, "factor", "C", "three ops as kernels of their own")
     short_runs: float = _seen(1.12, "factor", "C", "three ops and more in runs below short_run_bytes")
     short_run_bytes: float = _seen(4096.0, "B", "C", "see short_runs")
