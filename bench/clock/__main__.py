@@ -7,7 +7,7 @@ import csv
 import sys
 from pathlib import Path
 
-from bench.clock.fit import FOLDS, ablation, changes, constants_table, fitted, load, scoreboard
+from bench.clock.fit import FOLDS, ablation, changes, fitted, load, renewed, scoreboard
 from bench.clock.measured import kernel_of, read
 from openspyre.clock.predict import predict
 
@@ -35,10 +35,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     fit.add_argument("--constants", action="store_true", help="print the constants a fit to all rows changes")
     fit.add_argument("--ablate", action="store_true", help="print what each term is worth")
+    fit.add_argument("--page", type=Path, help="write the table into this page too, between its marks")
     table = commands.add_parser("predict", help="add predicted times to a table")
     table.add_argument("source", type=Path, metavar="IN.csv")
     table.add_argument("target", type=Path, metavar="OUT.csv")
-    commands.add_parser("constants", help="print the shipped constants with their evidence")
     return parser.parse_args(arguments)
 
 
@@ -66,11 +66,13 @@ def main(arguments: list[str] | None = None) -> int:
                 raise SystemExit(f"{options.source}: no such file; give a table with the columns of measured/*.csv")
             rows, timed = add_predictions(options.source, options.target)
             print(f"{timed} of {rows} rows have a time, written to {options.target}")
-        case "constants":
-            print("\n".join(constants_table()))
         case "fit":
             found = load(options.measured)
-            print("\n".join(ablation(found, options.folds) if options.ablate else scoreboard(found, options.folds)))
+            lines = (ablation if options.ablate else scoreboard)(found, options.folds)
+            print("\n".join(lines))
+            if options.page:
+                name = "ablation" if options.ablate else "scoreboard"
+                options.page.write_text(renewed(options.page.read_text(), lines, name))
             if options.constants:
                 print("\n".join(["", "constants of a fit to all rows:", *changes(fitted(found))]))
     return 0

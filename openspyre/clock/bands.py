@@ -1,4 +1,4 @@
-"""How far each class of kernels was off on shapes held out of the fit. `bench/clock/fit.py --bands` prints the measured rows."""
+"""How far each class of kernels was off on shapes held out of the fit. `python -m bench.clock fit` prints the numbers anew."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from openspyre.clock.prediction import Band, KernelClass
 SMALL_US = 5.0  # below, launch effects rule and the profiler's microsecond shows: no class has been measured there
 
 BANDS: dict[KernelClass, Band] = {
-    KernelClass.POINTWISE: Band(0.02, 0.08, True),
-    KernelClass.COPY: Band(0.03, 0.12, True),
-    KernelClass.REDUCTION: Band(0.03, 0.13, True),
-    KernelClass.SOFTMAX: Band(0.04, 0.18, True),
-    KernelClass.CHAIN: Band(0.04, 0.15, True),
-    KernelClass.LAYOUT: Band(0.05, 0.13, True),
-    KernelClass.MATMUL: Band(0.05, 0.20, True),
-    KernelClass.MATMUL_UNKNOWN: Band(0.08, 0.25, True),
+    KernelClass.POINTWISE: Band(0.01, 0.04, True),
+    KernelClass.COPY: Band(0.02, 0.1, True),
+    KernelClass.REDUCTION: Band(0.02, 0.05, True),
+    KernelClass.SOFTMAX: Band(0.03, 0.1, True),
+    KernelClass.CHAIN: Band(0.02, 0.07, True),
+    KernelClass.LAYOUT: Band(0.04, 0.1, True),
+    KernelClass.MATMUL: Band(0.05, 0.14, True),
+    KernelClass.MATMUL_UNKNOWN: Band(0.04, 0.16, True),
     # Two shapes with recorded divisions carry the formula, and two machines differed by as much.
     KernelClass.BATCHED: Band(0.25, 0.50, True),
     # Nobody has measured these alone; two machines differed by 2x on attention.

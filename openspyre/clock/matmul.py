@@ -34,10 +34,10 @@ def _single(kernel: Matmul, division: Division, machine: Machine) -> Parts:
     m, cores = division.b * division.m, division.cores
     passes = _passes(rows / m, kernel.n / division.n, kernel.k / division.k, division.k, rates)
     slice_bytes = 2 * kernel.k * kernel.n / (division.n * division.k)
-    second = 0.0 if kernel.second_resident else slice_bytes * passes.second / (rates.second_gb_per_s * 1e3)
+    second = 0.0 if kernel.second_resident else slice_bytes * passes.second / (rates.stream_gb_per_s * 1e3)
     if division.n == 1 and division.k > 1:
         second /= rates.whole_columns
-    first = 2 * rows * kernel.k * passes.first / (m * division.k) / (rates.first_gb_per_s * 1e3)
+    first = 2 * rows * kernel.k * passes.first / (m * division.k) / (rates.stream_gb_per_s * 1e3)
     array = kernel.macs / cores / (rates.macs_per_ns * 1e3) / array_scale(machine)
     array *= (1 + rates.fill_rows / min(rows / m, passes.tile_rows)) * (rates.split_k if division.k > 1 else 1)
     parts = (

@@ -108,6 +108,8 @@ def _map(step: Step, cores: int) -> Pointwise:
     held = [_sticks(step, operand) for operand in step.inputs if operand.kind.in_memory]
     whole = sum(count >= sticks for count in held)
     form = Form.BINARY if whole >= 2 else Form.ALONG_ROWS if any(1 < count < sticks for count in held) else Form.UNARY
+    if step.code is not None and not step.code.instructions:
+        form = Form.COPY
     return Pointwise(
         form,
         _bytes(step, step.inputs),

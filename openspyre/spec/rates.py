@@ -62,14 +62,14 @@ class PointwiseRates:
     """Kernels of the vector unit: add, mul, neg, exp, gelu."""
 
     turnaround_us_per_mb: float = _seen(5.72, "us/MB", "A", "of min(read, written): the bus turns round")
-    short_run_bytes: float = _seen(659.0, "B", "B", "two inputs: a run of so many bytes costs twice")
-    short_run_power: float = _seen(2.63, "", "B", "how fast longer runs get better")
-    long_stride: float = _seen(0.00453, "per doubling", "B", "beyond long_stride_bytes")
-    size: float = _seen(0.00793, "per doubling", "C", "slower the more bytes, counted from 32 MB")
+    short_run_bytes: float = _seen(675.0, "B", "B", "two inputs: a run of so many bytes costs twice")
+    short_run_power: float = _seen(2.76, "", "B", "how fast longer runs get better")
+    long_stride: float = _seen(0.00467, "per doubling", "B", "beyond long_stride_bytes")
+    size: float = _seen(0.00794, "per doubling", "C", "slower the more bytes, counted from 32 MB")
     few_cores: float = _seen(1.13, "factor", "C", "on 2 to 16 cores")
     one_core_gb_per_s: float = _seen(67.3, "GB/s", "B", "ceiling of one core")
     one_core_function_gb_per_s: float = _seen(52.1, "GB/s", "B", "the same for functions such as gelu")
-    fixed_us: float = _seen(0.39, "us", "B", "per kernel")
+    fixed_us: float = _seen(0.387, "us", "B", "per kernel")
     overlap_power: float = _seen(6.0, "", "C", "memory and core")
 
 
@@ -79,13 +79,13 @@ class CopyRates:
 
     turnaround_us_per_mb: float = _seen(3.02, "us/MB", "A", "of min(read, written)")
     short_run_bytes: float = _seen(250.0, "B", "B", "a run of so many bytes costs twice")
-    short_run_power: float = _seen(1.27, "", "B", "how fast longer runs get better")
-    row_columns_power: float = _seen(0.525, "", "C", "x + b[1, C]: short runs cost more the more columns there are")
-    long_stride: float = _seen(0.047, "per doubling", "B", "copies and x + b[R, 1]")
-    row_long_stride: float = _seen(0.00802, "per doubling", "B", "x + b[1, C]")
-    size: float = _seen(0.00601, "per doubling", "C", "copies and x + b[R, 1]: counted from 32 MB")
-    row_size: float = _seen(0.0213, "per doubling", "C", "x + b[1, C]: counted from 32 MB")
-    page_conflict: float = _seen(0.29, "factor", "C", "copies and x + b[R, 1] in runs of 2 to 4 KB")
+    short_run_power: float = _seen(1.28, "", "B", "how fast longer runs get better")
+    row_columns_power: float = _seen(0.528, "", "C", "x + b[1, C]: short runs cost more the more columns there are")
+    long_stride: float = _seen(0.0472, "per doubling", "B", "copies and x + b[R, 1]")
+    row_long_stride: float = _seen(0.00736, "per doubling", "B", "x + b[1, C]")
+    size: float = _seen(0.00558, "per doubling", "C", "copies and x + b[R, 1]: counted from 32 MB")
+    row_size: float = _seen(0.0215, "per doubling", "C", "x + b[1, C]: counted from 32 MB")
+    page_conflict: float = _seen(0.289, "factor", "C", "copies and x + b[R, 1] in runs of 2 to 4 KB")
     few_cores: float = _seen(1.09, "factor", "C", "on 2 to 16 cores")
     one_core_copy_gb_per_s: float = _seen(41.4, "GB/s", "B", "ceiling of one core")
     one_core_gb_per_s: float = _seen(110.0, "GB/s", "B", "the same for broadcasts")
@@ -107,7 +107,7 @@ class ReductionRates:
     fixed_us: float = _seen(2.59, "us", "B", "per kernel")
     overlap_power: float = _seen(6.0, "", "C", "memory and core")
     columns_gb_per_s: float = _seen(118.0, "GB/s", "B", "sums over rows, whole or in tiles of columns")
-    columns_fixed_us: float = _seen(0.762, "us", "C", "per kernel, sums over rows")
+    columns_fixed_us: float = _seen(0.754, "us", "C", "per kernel, sums over rows")
     tile_us: float = _seen(1.22, "us", "C", "each tile of several, partial sums in scratchpads")
     spilled_tile_us: float = _seen(1.8, "us", "C", "each tile of several, partial sums through memory")
     spilled_tiles: float = _seen(3.04, "factor", "C", "tiles whose partial sums go through memory")
@@ -119,7 +119,7 @@ class ResidentRates:
 
     gb_per_s: float = _seen(132.4, "GB/s", "B", "rows in and out, all cores")
     large_tiles: float = _seen(0.207, "factor", "C", "tiles of 512 KB per core and more; nothing at 128 KB")
-    short_run_bytes: float = _seen(133.0, "B", "B", "a run of so many bytes costs twice")
+    short_run_bytes: float = _seen(132.0, "B", "B", "a run of so many bytes costs twice")
     few_cores: float = _seen(0.663, "factor", "C", "of gb_per_s, on 4 to 16 cores")
     core_gb_per_s: float = _seen(80.0, "GB/s", "C", "of each of 1 to 3 cores")
     core_ns_per_stick: float = _seen(22.3, "ns", "B", "max, sub, exp, sum, realdiv on one core")
@@ -153,45 +153,46 @@ class LayoutRates:
     """Restickify, concatenation, outer transposes."""
 
     restickify_gb_per_s: float = _seen(116.0, "GB/s", "A", "rows to columns")
-    fixed_us: float = _seen(1.12, "us", "B", "per kernel")
+    fixed_us: float = _seen(1.06, "us", "B", "per kernel")
     cat_columns_gb_per_s: float = _seen(114.0, "GB/s", "B", "side by side")
-    cat_columns_size: float = _seen(0.0294, "per doubling", "C", "beyond 20 MB")
-    cat_columns_short_run_bytes: float = _seen(485.0, "B", "B", "a run of so many bytes costs twice")
-    cat_rows_gb_per_s: float = _seen(45.7, "GB/s", "C", "one below the other, many columns")
+    cat_columns_size: float = _seen(0.0293, "per doubling", "C", "beyond 20 MB")
+    cat_columns_short_run_bytes: float = _seen(487.0, "B", "B", "a run of so many bytes costs twice")
+    cat_rows_gb_per_s: float = _seen(45.6, "GB/s", "C", "one below the other, many columns")
     cat_rows_few_columns_gb_per_s: float = _seen(38.4, "GB/s", "C", "more at 1024 columns")
-    cat_rows_columns_power: float = _seen(0.954, "", "C", "of 1024 / columns")
-    cat_rows_rows_power: float = _seen(0.0686, "", "C", "of 2048 / rows")
+    cat_rows_columns_power: float = _seen(0.948, "", "C", "of 1024 / columns")
+    cat_rows_rows_power: float = _seen(0.0685, "", "C", "of 2048 / rows")
     outer_gb_per_s: float = _seen(91.2, "GB/s", "C", "[R, D, C] to [D, R, C], D = 8")
     outer_depth_power: float = _seen(0.236, "", "C", "of D / 8 below 8: the result comes in runs of D sticks")
-    outer_columns_power: float = _seen(0.0693, "", "C", "of 2048 / C")
-    outer_rows_power: float = _seen(0.0214, "", "C", "of 2048 / R")
+    outer_columns_power: float = _seen(0.0695, "", "C", "of 2048 / C")
+    outer_rows_power: float = _seen(0.0215, "", "C", "of 2048 / R")
 
 
 @dataclass(frozen=True, slots=True)
 class MatmulRates:
     """One product of two matrices."""
 
-    gb_per_s: float = _seen(155.0, "GB/s", "A", "all cores", DIVISIONS)
-    turnaround_us_per_mb: float = _seen(6.12, "us/MB", "A", "of min(read, written)", DIVISIONS)
+    gb_per_s: float = _seen(157.0, "GB/s", "A", "all cores", DIVISIONS)
+    turnaround_us_per_mb: float = _seen(6.08, "us/MB", "A", "of min(read, written)", DIVISIONS)
     tile_rows: float = _seen(128.0, "rows", "A", "of the first operand per pass over the second", DIVISIONS)
     narrow_tile_rows: float = _seen(256.0, "rows", "A", "with at most 128 columns per core", DIVISIONS)
     narrowest_tile_rows: float = _seen(512.0, "rows", "C", "with at most 64 columns per core and K whole")
     tile_columns: float = _seen(256.0, "columns", "C", "of the second operand per pass over the first", DIVISIONS)
-    kept_k: float = _seen(36.0, "rows", "C", "of a core's slice of K that a further pass does not read again")
+    kept_k: float = _seen(35.9, "rows", "C", "of a core's slice of K that a further pass does not read again")
     one_core_gb_per_s: float = _seen(45.0, "GB/s", "C", "of each of 1 to 7 cores")
-    few_cores_power: float = _seen(0.327, "", "C", "few_cores_read_gb_per_s grows so with cores / 8, up to all of them")
-    streams_32: float = _seen(0.189, "factor", "B", "32 slices of the second operand at once", DIVISIONS)
-    streams_16: float = _seen(0.0416, "factor", "B", "16 of them", DIVISIONS)
-    streams_odd: float = _seen(0.402, "", "C", "of that, if slices are no power of two bytes", DIVISIONS)
+    few_cores_power: float = _seen(0.304, "", "C", "few_cores_read_gb_per_s grows so with cores / 8, up to all of them")
+    streams_32: float = _seen(0.197, "factor", "B", "32 slices of the second operand at once", DIVISIONS)
+    streams_16: float = _seen(0.0439, "factor", "B", "16 of them", DIVISIONS)
+    streams_odd: float = _seen(0.423, "", "C", "of that, if slices are no power of two bytes", DIVISIONS)
     odd_columns_gb_per_s: float = _seen(53.8, "GB/s", "C", "n no power of two and m > 1: two shapes", DIVISIONS)
-    second_gb_per_s: float = _seen(43.5, "GB/s", "A", "the second operand into one core", DIVISIONS)
-    whole_columns: float = _seen(0.879, "factor", "C", "of that, with n = 1 and K split", DIVISIONS)
-    first_gb_per_s: float = _seen(30.5, "GB/s", "C", "the first operand into one core", DIVISIONS)
+    stream_gb_per_s: float = _seen(
+        43.7, "GB/s", "A", "an operand into one core; seen on the second, taken for the first", DIVISIONS
+    )
+    whole_columns: float = _seen(0.881, "factor", "C", "of that, with n = 1 and K split", DIVISIONS)
     macs_per_ns: float = _seen(1126.4, "MAC/ns", "B", "of a core: 1024 at 1.1 GHz")
-    fill_rows: float = _seen(10.8, "rows", "B", "to fill the array, per tile")
-    split_k: float = _seen(2.02, "factor", "B", "on the array's work when K is split", DIVISIONS)
-    partial_sums_gb_per_s: float = _seen(48.7, "GB/s", "C", "a core's block of results, when K is split", DIVISIONS)
-    overlap_power: float = _seen(8.88, "", "B", "memory, array and the cores' streams", DIVISIONS)
+    fill_rows: float = _seen(10.5, "rows", "B", "to fill the array, per tile")
+    split_k: float = _seen(1.99, "factor", "B", "on the array's work when K is split", DIVISIONS)
+    partial_sums_gb_per_s: float = _seen(47.0, "GB/s", "C", "a core's block of results, when K is split", DIVISIONS)
+    overlap_power: float = _seen(7.05, "", "B", "memory, array and the cores' streams", DIVISIONS)
     fixed_us: float = _seen(1.0, "us", "B", "per kernel")
 
 
@@ -218,12 +219,12 @@ class BatchedRates:
     unknown_macs_per_ns: float = _seen(203.0, "MAC/ns", "C", "of a core, layout and division not recorded")
     unknown_two_macs_per_ns: float = _seen(277.0, "MAC/ns", "C", "the same for a batch of 2")
     interleaved_macs_per_ns: float = _seen(
-        112.0, "MAC/ns", "C", "of a core, default layout, division not recorded: one shape"
+        111.0, "MAC/ns", "C", "of a core, default layout, division not recorded: one shape"
     )
     first_plain: float = _seen(
-        2.28, "factor", "C", "more, if matrices of the first operand lie one behind the other: one shape"
+        2.3, "factor", "C", "more, if matrices of the first operand lie one behind the other: one shape"
     )
-    second_plain: float = _seen(1.87, "factor", "C", "the same of the second operand: one shape")
+    second_plain: float = _seen(1.89, "factor", "C", "the same of the second operand: one shape")
     shared_macs_per_ns: float = _seen(470.0, "MAC/ns", "C", "of a core, one second operand for a batch up to 4")
     shared_many_macs_per_ns: float = _seen(358.0, "MAC/ns", "C", "the same for larger batches")
     shared_few_cores_macs_per_ns: float = _seen(287.0, "MAC/ns", "C", "the same on fewer than 32 cores")
