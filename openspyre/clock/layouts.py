@@ -36,7 +36,7 @@ def _gb_per_s(kernel: Layout, machine: Machine) -> float:
             shallow: float = min(1.0, kernel.depth / 8) ** rates.outer_depth_power
             columns: float = (2048 / kernel.columns) ** rates.outer_columns_power
             rows: float = (2048 / kernel.rows) ** rates.outer_rows_power
-            return min(machine.rates.memory.gb_per_s, rates.outer_gb_per_s * shallow * columns * rows)
+            return rates.outer_gb_per_s * shallow * columns * rows
 
 
 def gather_parts(kernel: Gather, machine: Machine) -> Parts:
