@@ -7,11 +7,10 @@ import csv
 import sys
 from pathlib import Path
 
-from bench.clock.fit import FOLDS, ablation, changes, fitted, load, renewed, scoreboard
+from bench.clock import fit
 from bench.clock.measured import kernel_of, read
 from openspyre.clock.predict import predict
 
-MEASURED = Path(__file__).resolve().parents[2].parent / "shared" / "measured"
 EXAMPLE = """examples:
   python -m bench.clock fit ../shared/measured        scores on shapes held out of the fit, beside published formulas
   python -m bench.clock fit MINE.csv --constants      the constants that suit your own measurements
@@ -26,16 +25,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    fit = commands.add_parser("fit", help="fit the constants, print the scores")
-    fit.add_argument(
-        "measured", nargs="*", type=Path, default=[MEASURED], help="directories or tables (default: %(default)s)"
-    )
-    fit.add_argument(
-        "--folds", type=int, default=FOLDS, help="parts that shapes are held out in (default: %(default)s)"
-    )
-    fit.add_argument("--constants", action="store_true", help="print the constants a fit to all rows changes")
-    fit.add_argument("--ablate", action="store_true", help="print what each term is worth")
-    fit.add_argument("--page", type=Path, help="write the table into this page too, between its marks")
+    fit.add_arguments(commands.add_parser("fit", help="fit the constants, print the scores"))
     table = commands.add_parser("predict", help="add predicted times to a table")
     table.add_argument("source", type=Path, metavar="IN.csv")
     table.add_argument("target", type=Path, metavar="OUT.csv")
@@ -67,14 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             rows, timed = add_predictions(options.source, options.target)
             print(f"{timed} of {rows} rows have a time, written to {options.target}")
         case "fit":
-            found = load(options.measured)
-            lines = (ablation if options.ablate else scoreboard)(found, options.folds)
-            print("\n".join(lines))
-            if options.page:
-                name = "ablation" if options.ablate else "scoreboard"
-                options.page.write_text(renewed(options.page.read_text(), lines, name))
-            if options.constants:
-                print("\n".join(["", "constants of a fit to all rows:", *changes(fitted(found))]))
+            return fit.run(options)
     return 0
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.clock.fit import load
+from bench.clock.__main__ import main
+from bench.clock.evaluation import load
 from bench.clock.fitting import PROBLEMS, Problem, fit, folds, held_out, rows_of, times, with_values
 from bench.clock.measured import Measured
 from bench.clock.published import study_us
@@ -123,3 +124,13 @@ def test_rank_correlation_and_regret_by_hand() -> None:
     (order,) = orders(list(zip(rows, predicted, strict=True)), least=2)
     assert order.correlation == pytest.approx(0.8)  # 1 - 6 * 2 / (4 * 15)
     assert order.regret == pytest.approx(2.0)
+
+
+def test_a_users_own_table_of_few_rows_is_scored_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "mine.csv"
+    table.write_text(
+        "op,rows,cols,cores,kernel_us_median\nadd,2048,1024,32,107.9\nneg,2048,1024,32,78.8\nodd,1,1,1,1\n"
+    )
+    assert main(["fit", str(table), "--constants"]) == 0
+    shown = capsys.readouterr().out
+    assert "| pointwise | 2 |" in shown and "constants of a fit to all rows" in shown
