@@ -25,6 +25,7 @@ from openspyre.clock.kernels import (
 )
 
 CORES = 32
+_MAX_COUNT = {"cores": 1024, "B": 1 << 16}  # of other sizes 2^24: no card holds more, and divisors are tried one by one
 Row = Mapping[str, str | None]
 Shape = tuple[str | int, ...]
 
@@ -127,18 +128,24 @@ def _number(row: Row, name: str) -> float | None:
         found = float(_text(row, name))
     except ValueError:
         return None
-    return found if 0 < found < 1e15 else None
+    return found if 0 < found < 1e15 else None  # neither nan nor infinite
 
 
 def _count(row: Row, name: str, otherwise: int = 0) -> int:
     found = _number(row, name)
-    return int(found) if found is not None else otherwise
+    if found is None or found < 1:
+        return otherwise
+    if name != "io_hbm_bytes" and found > _MAX_COUNT.get(name, 1 << 24):
+        raise ValueError(f"{found:g} {name}")
+    return int(found)
 
 
 def _dims(row: Row) -> tuple[int, int]:
     rows, columns = _count(row, "rows") or _count(row, "M"), _count(row, "cols") or _count(row, "N")
     if rows < 1 or columns < 1:
         rows, columns = _rows_and_columns(_text(row, "shape"))
+    if rows < 1 or columns < 1:
+        raise ValueError(f"no tensor of {rows} rows and {columns} columns")
     return rows, columns
 
 
@@ -206,7 +213,7 @@ def _of_name(op: str, row: Row, rows: int, columns: int, cores: int) -> Kernel |
     if op == "add_indep2":
         one = _pointwise(Form.BINARY, rows, columns, cores)
         return Pointwise(Form.BINARY, 2 * one.read_bytes, 2 * one.written_bytes, cores, one.runs, columns)
-    if found := re.fullmatch(r"add(\d)(_sep)?( chain LX (on|off))?", op):
+    if found := re.fullmatch(r"add([2-9])(_sep)?( chain LX (on|off))?", op):
         separate = bool(found[2])
         stays = found[4] == "on" if found[4] else resident and not separate
         return Chain(int(found[1]) - 1, tensor, cores, runs_of(rows, columns, cores), stays, separate)
@@ -293,6 +300,9 @@ def _carded_product(row: Row, op: str, split: str, cores: int) -> Matmul | None:
     if not (m and n and k):
         first, second = _sizes(_text(row, "shape"))[:2]
         b, m, n, k = 1, prod(first[:-1]), second[-1], first[-1]
+    b = max(1, b)
+    if min(m, n, k) < 1:
+        return None
     told = _told_division(row, split)
     if found := re.search(r"layout A=(\w+) B=(\w+)", op):
         return Matmul(
@@ -314,5 +324,5 @@ def _told_division(row: Row, split: str) -> Division | None:
         return Division(max(1, told[0]), *told[1:])
     named = {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", split)}
     if named:
-        return Division(named.get("x", 1), named.get("mb", 1), named.get("out", 1), named.get("in", 1))
+        return Division(*(max(1, named.get(name, 1)) for name in ("x", "mb", "out", "in")))
     return None

@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.clock.__main__ import add_predictions, main
@@ -142,6 +142,10 @@ def test_n_is_solved_from_the_bytes() -> None:
         }
     )
 )
+@example({"op": "cat0", "shape": "0"})
+@example({"op": "add0", "M": "32", "N": "2048"})
+@example({"op": "mm", "rows": "1e14", "M": "1e14", "K": "1e14", "N": "1e14", "cores": "1e14"})
+@example({"op": "matmul", "M": "64", "N": "64", "K": "64", "split": "mb=0,out=0"})
 def test_odd_rows_are_no_reason_to_fall(row: dict[str, str]) -> None:
     kernel = kernel_of(row)
     assert kernel is None or predict(kernel).time_us > 0
