@@ -8,7 +8,7 @@ from pathlib import Path
 from openspyre.artifact.bundle_function import Address, Execute, Node
 from openspyre.artifact.documented import DocumentedBundle, addresses, read_documented
 from openspyre.artifact.emitted import Emitted
-from openspyre.artifact.superdsc import Component, SuperDsc, Tensor
+from openspyre.artifact.superdsc import Component, Tensor
 from openspyre.clock.kernels import Kernel
 from openspyre.clock.places import inputs_of, outputs_of
 from openspyre.clock.timing import Item, Timing, time_items
@@ -58,8 +58,3 @@ def _listed(
             yield node, times, path
         else:
             yield from _listed(node.body, times * node.count, (*path, number))
-
-
-def division_of(op: SuperDsc) -> dict[str, int]:
-    """Into how many slices each dim is divided, those into one left out."""
-    return {axis.label: axis.split for axis in op.axes if axis.split > 1}

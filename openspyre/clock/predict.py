@@ -23,7 +23,7 @@ from openspyre.clock.kernels import (
 from openspyre.clock.layouts import gather_parts, layout_parts, shuffle_parts
 from openspyre.clock.matmul import matmul_parts
 from openspyre.clock.parts import Parts
-from openspyre.clock.prediction import KernelClass, Prediction
+from openspyre.clock.prediction import KernelClass, Part, Prediction, settled
 from openspyre.clock.transfers import round_trip_parts
 from openspyre.spec.machine import SPYRE, Machine
 
@@ -87,7 +87,10 @@ def predict(kernel: Kernel, machine: Machine = SPYRE) -> Prediction:
     """The kernel's time with its parts, its class and how far that class was off."""
     found = parts_of(kernel, machine)
     kernel_class = class_of(kernel)
-    time = found.time_us
+    time = settled(found.time_us)
     if time < SMALL_US and kernel_class is not KernelClass.EXTENSION:
         kernel_class = KernelClass.SMALL
-    return Prediction(kernel_class, time, found.overlapped, found.all_serial, BANDS[kernel_class])
+    parts, serial = (
+        tuple(Part(p.resource, settled(p.us)) for p in all_) for all_ in (found.overlapped, found.all_serial)
+    )
+    return Prediction(kernel_class, time, parts, serial, BANDS[kernel_class])

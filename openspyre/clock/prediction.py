@@ -82,6 +82,11 @@ class Prediction:
         return longest + sum(part.us for part in self.serial if part.resource is resource)
 
 
+def settled(us: float) -> float:
+    """A time to nine digits: libraries differ in the last bit of a power, and the same kernel takes the same time everywhere."""
+    return float(f"{us:.9g}")
+
+
 def overlapped(parts: tuple[Part, ...], power: float) -> float:
     """(sum of t^p)^(1/p): resources that work at the same time; the larger the power, the nearer to the longest alone."""
     longest = max((part.us for part in parts), default=0.0)

@@ -52,14 +52,14 @@ def test_every_kernel_has_a_time_and_it_repeats(kernel: Kernel) -> None:
     assert 0 < found.time_us < 1e12
     assert found == predict(kernel)
     busiest = max(part.us for part in (*found.parts, *found.serial))
-    assert busiest <= found.time_us * (1 + 1e-9)
-    assert found.part(found.bound) <= found.time_us * (1 + 1e-9)
+    assert busiest <= found.time_us * (1 + 1e-8)
+    assert found.part(found.bound) <= found.time_us * (1 + 1e-8)
 
 
 @given(st.builds(Pointwise, st.sampled_from(Form), SIZES, SIZES, CORES, RUNS), st.integers(1, 1 << 26))
 def test_more_bytes_take_no_less_time(kernel: Pointwise, more: int) -> None:
     longer = replace(kernel, read_bytes=kernel.read_bytes + more, written_bytes=kernel.written_bytes + more)
-    assert predict(longer).time_us >= predict(kernel).time_us * (1 - 1e-9)
+    assert predict(longer).time_us >= predict(kernel).time_us * (1 - 1e-8)
 
 
 @given(st.sampled_from(Form), SIZES, st.integers(128, 1 << 16), st.sampled_from([2, 4, 16]))
@@ -68,7 +68,7 @@ def test_twice_as_much_in_runs_of_pages_takes_longer_the_shorter_they_are(
 ) -> None:
     """Except where runs of 2 to 4 KB meet in pages: there a copy is slower than with shorter ones."""
     short, long = (predict(Pointwise(form, size, size, 32, Runs(r, 1 << 18))).time_us for r in (run, run * times))
-    assert form in (Form.COPY, Form.ALONG_ROWS) or short >= long * (1 - 1e-9)
+    assert form in (Form.COPY, Form.ALONG_ROWS) or short >= long * (1 - 1e-8)
 
 
 @given(DIMS, DIMS, DIMS, DIVISIONS, st.sampled_from(["m", "n", "k"]))
@@ -82,4 +82,4 @@ def test_a_larger_product_takes_no_less_time(m: int, n: int, k: int, division: D
 @given(SIZES, DIMS, st.sampled_from([1, 2, 4, 8, 16]))
 def test_more_cores_never_make_a_reduction_slower(size: int, rows: int, cores: int) -> None:
     few, more = (Reduction(128 * size, 128 * rows, rows, size, count) for count in (cores, 2 * cores))
-    assert predict(more).time_us <= predict(few).time_us * (1 + 1e-9)
+    assert predict(more).time_us <= predict(few).time_us * (1 + 1e-8)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from openspyre.clock.kernels import Kernel, Norm, Pointwise, Reduction
 from openspyre.clock.predict import predict
-from openspyre.clock.prediction import KernelClass, Part, Prediction, Resource, overlapped
+from openspyre.clock.prediction import KernelClass, Part, Prediction, Resource, overlapped, settled
 from openspyre.spec.machine import Machine
 
 
@@ -125,11 +125,13 @@ def _groups(items: Sequence[Item]) -> Iterator[list[int]]:
 def _together(items: list[Item], alone: list[Prediction], machine: Machine) -> list[TimedStep]:
     """Cores go their own ways through ops that hand on through scratchpads: one's memory time hides another's work."""
     if len(items) == 1:
-        return [TimedStep(items[0], alone[0], alone[0].time_us * items[0].times)]
+        return [TimedStep(items[0], alone[0], settled(alone[0].time_us * items[0].times))]
     rates = machine.rates.resident
     busy = tuple(Part(r, sum(found.part(r) for found in alone)) for r in (Resource.MEMORY, Resource.VECTOR))
     fixed = sum(found.part(Resource.FIXED) for found in alone) * rates.fixed_share
     # Chains of one op each are no faster for standing side by side.
     shared = min(sum(found.time_us for found in alone), overlapped(busy, rates.overlap_power) + fixed)
     share = shared / sum(found.time_us for found in alone)
-    return [TimedStep(i, found, found.time_us * share * i.times) for i, found in zip(items, alone, strict=True)]
+    return [
+        TimedStep(i, found, settled(found.time_us * share * i.times)) for i, found in zip(items, alone, strict=True)
+    ]
