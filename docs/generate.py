@@ -230,7 +230,7 @@ def clock_bands() -> str:
                 kind,
                 f"{band.median:.0%}",
                 f"{band.p90:.0%}",
-                "the scoreboard" if band.measured else "a guess: nobody has measured it alone",
+                "the scoreboard" if band.measured else "set by hand, see below",
             )
             for kind, band in BANDS.items()
         ),
