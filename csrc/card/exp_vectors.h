@@ -48,6 +48,44 @@ LANE Floats exp_of(Floats x) {
   return scaled(exp_of_rest(parts.rest), parts.shifted);
 }
 
+// Powers of two by eighths: 2^(k / 8), less k at the place where an fp32 has eighths of its exponent's unit.
+struct EighthPowers {
+  alignas(64) uint32_t words[16];
+};
+constexpr EighthPowers eighth_powers() {
+  constexpr float kPowers[] = {0x1p+0f,        0x1.172b84p+0f, 0x1.306fep+0f,  0x1.4bfdaep+0f,
+                               0x1.6a09e6p+0f, 0x1.8ace54p+0f, 0x1.ae89fap+0f, 0x1.d5818ep+0f};
+  EighthPowers made{};
+  for (uint32_t i = 0; i < 16; ++i) made.words[i] = __builtin_bit_cast(uint32_t, kPowers[i % 8]) - (i % 8 << 20);
+  return made;
+}
+constexpr EighthPowers kEighthPowers = eighth_powers();
+
+// words[low bits of each index]
+LANE Words eighth_power(Words index) {
+#if defined(__AVX512F__)
+  return (Words)_mm512_permutexvar_epi32((__m512i)index, (__m512i)load_vector<Words>(kEighthPowers.words));
+#elif defined(__AVX2__)
+  return (Words)_mm256_permutevar8x32_epi32((__m256i)load_vector<Words>(kEighthPowers.words), (__m256i)index);
+#else
+  Words found;
+  for (int i = 0; i < kVectorLanes; ++i) found[i] = kEighthPowers.words[index[i] % 8];
+  return found;
+#endif
+}
+
+// For x <= 0 and NaN: exp of x in SEN169's steps, rounded to SEN169. The bits of exp_of with roundings around it, by
+// trial of every x; eighths of a power leave so little that a cubic serves.
+LANE Floats exp_fraction(Floats x) {
+  constexpr float kEighthRounder = kRounder / 8, kFlushed = -21.5f;
+  const Floats low = rounded_for_exp(x);
+  const Floats shifted = fma(low, kLog2E, kEighthRounder), rest = fma(low, all_lanes(kLog2E), kEighthRounder - shifted);
+  const auto power = (Floats)(eighth_power((Words)shifted) + ((Words)shifted << 20));
+  const Floats growth = polynomial(rest, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b08ep-5f) * rest;
+  const Words rounded = ((Words)fma(power, growth, power) + 0x2000u) & ~0x3FFFu;
+  return (Floats)(rounded & ~(Words)(low <= kFlushed));
+}
+
 // 1 / (1 + e) with e = exp(-x) = power * (1 + rest's part): the sum is rounded once, for what 1 + power loses is added
 // to the part. All of it is 2^-64 of its value, so that e is finite wherever the result is not zero.
 LANE Floats sigmoid_of(Floats x) {

@@ -140,7 +140,11 @@ class Planner {
     for (const RowStage& stage : step_.stages) add(stage);
     for (const uint8_t result : plan_.results) plan_.types.push_back(types_.type(result));
     find_stored_rows();
-    for (RowPass& pass : plan_.passes) pass.whole = pass_phrases(step_, plan_, pass, kernels_);
+    for (RowPass& pass : plan_.passes) {
+      pass.whole = pass_phrases(step_, plan_, pass, kernels_);
+      for (const uint8_t row : pass.whole.fractions) plan_.fractions[row] = true;
+      for (const uint8_t scalar : pass.whole.reciprocals) plan_.reciprocals[scalar] = true;
+    }
     return std::move(plan_);
   }
 

@@ -19,6 +19,7 @@ namespace {
 struct RowMemory {
   alignas(64) ChunkLanes chunk[kMaxRowRegisters];
   alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
+  alignas(64) ChunkLanes reciprocal[kMaxRowScalars];
   alignas(64) ChunkLanes constant[kMaxStageConstants];
   alignas(64) ChunkLanes accumulator[kMaxRowScalars];
   Lane* rows = nullptr;      // aligned: vectors that cross a line of the cache cost twice
@@ -47,6 +48,7 @@ class RowsStep final : public PreparedStep {
         on_one_core_(step),
         inputs_(step, isa),
         plan_(plan_rows(step, vector_kernels(isa))),
+        reciprocal_(vector_kernels(isa).map[static_cast<size_t>(Op::Reciprocal)]),
         strides_(stream_strides(step)) {
     if (step.lane.reduced && step.lane.block_loop >= 0)
       strides_[static_cast<size_t>(step.lane.block_loop)][block_stream()] = 1;
@@ -201,6 +203,8 @@ class RowsStep final : public PreparedStep {
         return lanes(row_lanes(place.index, chunk), shared_[place.index] ? 0 : block_bytes);
       case RowPlace::Kind::Scalar:
         return lanes(chunk.memory.scalar[place.index], block_bytes);
+      case RowPlace::Kind::Reciprocal:
+        return lanes(chunk.memory.reciprocal[place.index], block_bytes);
       case RowPlace::Kind::Constant:
         return lanes(chunk.memory.constant[place.index], 0);
       case RowPlace::Kind::Accumulator:
@@ -340,6 +344,7 @@ class RowsStep final : public PreparedStep {
     const Lane* value = slots[stage.code.results[0]];
     Lane* scalar = memory.scalar[stage.target];
     for (int64_t done = 0; done + lanes <= kChunkLanes; done += lanes) std::copy_n(value, lanes, scalar + done);
+    if (plan_.reciprocals[stage.target]) reciprocal_(memory.reciprocal[stage.target], value, value, value, lanes);
     if (stage.output < 0) return;
     const auto output = static_cast<size_t>(stage.output);
     if (stores_[output].lanes == 1) {
@@ -354,6 +359,7 @@ class RowsStep final : public PreparedStep {
   Step on_one_core_;  // the step without its split
   const StepInputs inputs_;
   const RowPlan plan_;
+  const MapKernel reciprocal_;
   std::vector<StreamOffsets> strides_;
   std::vector<Port> stores_;
   BoxParts outer_, all_outer_;

@@ -34,6 +34,13 @@ struct StoreSen169Link {
   }
 };
 
+struct StoreFractionLink {
+  static constexpr LinkKind kKind = LinkKind::StoreFraction;
+  LANE static void run(std::byte* place, int64_t at, Unit& unit) {
+    store_fraction({unit.v[0], unit.v[1]}, reinterpret_cast<uint16_t*>(place) + at);
+  }
+};
+
 template <LinkKind kLinkKind, typename Function>
 struct LinkOf {
   static constexpr LinkKind kKind = kLinkKind;
@@ -81,6 +88,7 @@ using ErfcLink = LinkOf<LinkKind::Erfc, ErfcVector>;
 using SigmoidLink = LinkOf<LinkKind::Sigmoid, SigmoidVector>;
 using RoundLink = LinkOf<LinkKind::RoundSen169, RoundSen169Vector>;
 using RoundForExpLink = LinkOf<LinkKind::RoundForExp, RoundForExpVector>;
+using ExpFractionLink = LinkOf<LinkKind::ExpFraction, ExpFractionVector>;
 using RoundFractionLink = LinkOf<LinkKind::RoundFraction, RoundFractionVector>;
 using FoldAddLink = FoldLink<LinkKind::FoldAdd, AddVector>;
 using FoldMulLink = FoldLink<LinkKind::FoldMul, MulVector>;
@@ -156,6 +164,11 @@ constexpr KnownPhrase kSentences[] = {
     known<LoadLink, MulLink, RoundLink, AddLink, RoundLink, SaveLink, FoldMaxLink>,
     known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink>,
     kept<SubLink, RoundForExpLink, ExpLink>,
+    kept<ExpFractionLink>,
+    kept<SubLink, ExpFractionLink>,
+    known<LoadLink, SubLink, ExpFractionLink, SaveLink, FoldAddLink>,
+    known<LoadLink, StoreFractionLink>,
+    known<LoadLink, MulLink, StoreFractionLink>,
     known<LoadLink, RoundFractionLink, SaveLink, FoldAddLink>,
     known<LoadLink, SquareLink, RoundLink, FoldAddLink>,
     known<LoadLink, SubLink, SquareLink, FoldAddLink>,
