@@ -150,7 +150,9 @@ class Planner {
 
  private:
   void add(const RowStage& stage) {
-    const bool waits = std::any_of(stage.rows.begin(), stage.rows.end(), [&](uint8_t row) { return is_pending(row); });
+    // A finish runs behind those of the stages before it, so that a fold waits for no scalar.
+    const bool waits = stage.kind == RowStage::Kind::Map &&
+                       std::any_of(stage.rows.begin(), stage.rows.end(), [&](uint8_t row) { return is_pending(row); });
     if (waits) plan_.passes.emplace_back();
     RowPass& pass = plan_.passes.back();
     CompiledStage compiled;

@@ -163,6 +163,8 @@ constexpr KnownPhrase kSentences[] = {
     known<LoadLink, SubLink, ExpLink, SaveLink, FoldAddLink>,
     known<LoadLink, MulLink, RoundLink, AddLink, RoundLink, SaveLink, FoldMaxLink>,
     known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink>,
+    known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink, SquareLink, FoldAddLink>,
+    known<LoadLink, FoldAddLink, SquareLink, FoldAddLink>,
     kept<SubLink, RoundForExpLink, ExpLink>,
     kept<ExpFractionLink>,
     kept<SubLink, ExpFractionLink>,
