@@ -74,15 +74,20 @@ LANE Words eighth_power(Words index) {
 #endif
 }
 
-// For x <= 0 and NaN: exp of x in SEN169's steps, rounded to SEN169. The bits of exp_of with roundings around it, by
-// trial of every x; eighths of a power leave so little that a cubic serves.
-LANE Floats exp_fraction(Floats x) {
-  constexpr float kEighthRounder = kRounder / 8, kFlushed = -21.5f;
-  const Floats low = rounded_for_exp(x);
-  const Floats shifted = fma(low, kLog2E, kEighthRounder), rest = fma(low, all_lanes(kLog2E), kEighthRounder - shifted);
+// 2^(x * factor), good for numbers that are rounded to SEN169: eighths of a power leave so little that a cubic serves.
+LANE Floats coarse_exp2(Floats x, float factor) {
+  constexpr float kEighthRounder = kRounder / 8;
+  const Floats shifted = fma(x, factor, kEighthRounder), rest = fma(x, all_lanes(factor), kEighthRounder - shifted);
   const auto power = (Floats)(eighth_power((Words)shifted) + ((Words)shifted << 20));
-  const Floats growth = polynomial(rest, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b08ep-5f) * rest;
-  const Words rounded = ((Words)fma(power, growth, power) + 0x2000u) & ~0x3FFFu;
+  return fma(power, polynomial(rest, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b08ep-5f) * rest, power);
+}
+
+// For x <= 0 and NaN: exp of x in SEN169's steps, rounded to SEN169. The bits of exp_of with roundings around it, by
+// trial of every x.
+LANE Floats exp_fraction(Floats x) {
+  constexpr float kFlushed = -21.5f;
+  const Floats low = rounded_for_exp(x);
+  const Words rounded = ((Words)coarse_exp2(low, kLog2E) + 0x2000u) & ~0x3FFFu;
   return (Floats)(rounded & ~(Words)(low <= kFlushed));
 }
 
@@ -94,6 +99,13 @@ LANE Floats sigmoid_of(Floats x) {
   const Floats one = all_lanes(0x1p-64f), power = (Floats)(parts.shifted << 23);
   const Floats sum = one + power, lost = one - (sum - power);
   return one / (sum + fma(power, expm1_of_rest(parts.rest), lost));
+}
+
+// For SEN169's numbers: the bits of sigmoid_of, rounded to SEN169, by trial of every one. The factor is a hair larger
+// than log2(e), for the sake of one number that is close to a tie.
+LANE Floats sigmoid_fraction(Floats x) {
+  const Floats inside = greater_or_second(all_lanes(-40.0f), lesser_or_second(all_lanes(40.0f), x));
+  return fraction_to_sen169(1.0f / (1.0f + coarse_exp2(inside, -0x1.715478p+0f)));
 }
 
 LANE Floats magnitude(Floats x) { return (Floats)((Ints)x & INT32_MAX); }

@@ -81,7 +81,8 @@ std::vector<ValuePhrase> in_phrases(std::span<const ValueLink> links, const Vect
   return phrases;
 }
 
-LinkBuilder::LinkBuilder(std::vector<int> uses) : uses_(std::move(uses)), ranges_(uses_.size()) {}
+LinkBuilder::LinkBuilder(std::vector<int> uses)
+    : uses_(std::move(uses)), ranges_(uses_.size()), sen169_(uses_.size()), of_code_(uses_.size()) {}
 
 LinkKind LinkBuilder::kind_of(const ValueInstruction& instruction) const {
   const LinkKind kind = *link_of(instruction.op);
@@ -130,15 +131,23 @@ Range LinkBuilder::range_of(const ValueInstruction& instruction) const {
   }
 }
 
+// The link that gives the held value rounded, where there is one for it, instead of the last ones.
+std::optional<LinkKind> LinkBuilder::function_rounded(size_t value) {
+  if (is_only_for(LinkKind::Sigmoid, value) && of_code_[value]) return LinkKind::SigmoidFraction;
+  const bool is_exp = is_only_for(LinkKind::Exp, value) && range(value) == Range::Fraction;
+  if (!is_exp || links_[links_.size() - 2].kind != LinkKind::RoundForExp) return std::nullopt;
+  links_.pop_back();
+  return LinkKind::ExpFraction;
+}
+
 void LinkBuilder::add(const ValueInstruction& instruction, Range range) {
   const size_t a = instruction.reads[0];
   ranges_[instruction.target] = range == Range::Any ? range_of(instruction) : range;
   if (instruction.op == Op::Exp && is_only_for(LinkKind::RoundSen169, a)) links_.back().kind = LinkKind::RoundForExp;
-  const bool ends_fraction = instruction.op == Op::RoundSen169 && is_only_for(LinkKind::Exp, a) &&
-                             ranges_[a] == Range::Fraction && links_[links_.size() - 2].kind == LinkKind::RoundForExp;
-  if (ends_fraction) {
-    links_.pop_back();
-    links_.back() = {LinkKind::ExpFraction, instruction.target, instruction.target};
+  sen169_[instruction.target] = instruction.op == Op::RoundSen169;
+  of_code_[instruction.target] = arity(instruction.op) == 1 && sen169_[a];
+  if (const auto kind = instruction.op == Op::RoundSen169 ? function_rounded(a) : std::nullopt) {
+    links_.back() = {*kind, instruction.target, instruction.target};
     held_ = instruction.target;
     --uses_[a];
     return;

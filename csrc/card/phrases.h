@@ -50,7 +50,7 @@ class LinkBuilder {
   void add(const ValueInstruction& instruction, Range range = Range::Any);
   void fold(LinkKind kind, size_t value, size_t accumulators);
   Range range(size_t value) const { return ranges_[value]; }
-  void know(size_t value, Range range) { ranges_[value] = range; }
+  void know_sen169(size_t value) { sen169_[value] = true; }
   void read(size_t value) { --uses_[value]; }  // by somebody else, who finds it in its lanes
   std::vector<ValueLink> finish();             // what there is; the value in registers is saved if it is wanted
 
@@ -67,9 +67,12 @@ class LinkBuilder {
   LinkKind kind_of(const ValueInstruction& instruction) const;
   bool is_only_for(LinkKind kind, size_t value) const;
   Range range_of(const ValueInstruction& instruction) const;
+  std::optional<LinkKind> function_rounded(size_t value);
 
   std::vector<int> uses_;
   std::vector<Range> ranges_;
+  std::vector<bool> sen169_;   // values that are numbers of SEN169, or NaN
+  std::vector<bool> of_code_;  // values that are a function of one such number
   std::vector<ValueLink> links_;
   std::optional<size_t> held_;
   bool held_in_lanes_ = false;

@@ -221,6 +221,9 @@ class PassBuilder {
 
   std::vector<ValueLink> make_links() {
     LinkBuilder builder(uses_);
+    for (uint8_t row = 0; row < kMaxRowRegisters; ++row)
+      if (rows_[row] != kNone && places_[rows_[row]].kind == Kind::Row && is_sen169(row))
+        builder.know_sen169(rows_[row]);
     for (const PassStep& step : steps_) {
       if (step.fold)
         builder.fold(*step.fold, step.instruction.reads[0], step.instruction.target);

@@ -233,11 +233,11 @@ class RowsStep final : public PreparedStep {
   }
 
   void run_phrases(const StepArguments& arguments, const PassPhrases& whole, const Chunk& chunk) const {
-    std::array<Link, kMostPlaces> places;
-    for (size_t i = 0; i < whole.places.size(); ++i) places[i] = link_to(arguments, whole.places[i], chunk);
     for (const PassPhrase& phrase : whole.phrases) {
       std::array<Link, kMostPhraseLinks> links;
-      for (size_t i = 0; i < phrase.places.size(); ++i) links[i] = places[phrase.places[i]];
+      // Made here, one by one: a copy of a link just written would wait for all stores before it.
+      for (size_t i = 0; i < phrase.places.size(); ++i)
+        links[i] = link_to(arguments, whole.places[phrase.places[i]], chunk);
       phrase.kernel(links.data(), int64_t{chunk.group.blocks} * step_.lane.lanes, step_.lane.lanes);
     }
     for (const auto [output, row] : whole.outputs)

@@ -84,9 +84,10 @@ enum class LinkKind : uint8_t {
   Erfc,
   Sigmoid,
   RoundSen169,
-  RoundForExp,    // to SEN169's steps, as far as an exponential can tell
-  ExpFraction,    // exp of a number not above 0, rounded before and behind
-  RoundFraction,  // a number from 0 to 1 to SEN169
+  RoundForExp,      // to SEN169's steps, as far as an exponential can tell
+  ExpFraction,      // exp of a number not above 0, rounded before and behind
+  SigmoidFraction,  // sigmoid of a SEN169 number, rounded behind
+  RoundFraction,    // a number from 0 to 1 to SEN169
   // The link's lanes are folded with the value, which stays.
   FoldAdd,
   FoldMul,

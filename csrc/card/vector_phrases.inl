@@ -89,6 +89,7 @@ using SigmoidLink = LinkOf<LinkKind::Sigmoid, SigmoidVector>;
 using RoundLink = LinkOf<LinkKind::RoundSen169, RoundSen169Vector>;
 using RoundForExpLink = LinkOf<LinkKind::RoundForExp, RoundForExpVector>;
 using ExpFractionLink = LinkOf<LinkKind::ExpFraction, ExpFractionVector>;
+using SigmoidFractionLink = LinkOf<LinkKind::SigmoidFraction, SigmoidFractionVector>;
 using RoundFractionLink = LinkOf<LinkKind::RoundFraction, RoundFractionVector>;
 using FoldAddLink = FoldLink<LinkKind::FoldAdd, AddVector>;
 using FoldMulLink = FoldLink<LinkKind::FoldMul, MulVector>;
@@ -188,6 +189,9 @@ constexpr KnownPhrase kSentences[] = {
     kept<RoundFractionLink, MulLink>,
     stored<RoundFractionLink, MulLink>,
     kept<NegLink, ExpLink>,
+    kept<SigmoidFractionLink>,
+    stored<SigmoidFractionLink>,
+    stored<SubLink, MulLink, MulLink, AddLink, RoundLink, MulLink>,
     kept<MulLink, SigmoidLink>,
     kept<MulLink, ErfcLink>,
     kept<AddLink, DivIntoLink, RoundLink, MulLink>,

@@ -257,6 +257,20 @@ TEST(an_exponential_between_roundings_has_the_bits_of_all_three) {
   }
 }
 
+TEST(a_sigmoid_of_every_code_is_rounded_with_the_same_bits) {
+  std::vector<Lane> x(65536), expected(x.size()), got(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = register_of(static_cast<uint16_t>(i));
+  x[0x7FFE] = 0x7FFFFFFFu;  // a NaN that an addition to its bits would wrap
+  for (const Isa isa : isas()) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    kernels.map[static_cast<size_t>(Op::Sigmoid)](expected.data(), x.data(), x.data(), x.data(), 65536);
+    kernels.map[static_cast<size_t>(Op::RoundSen169)](expected.data(), expected.data(), x.data(), x.data(), 65536);
+    run_phrase(kernels, {LinkKind::Load, LinkKind::SigmoidFraction, LinkKind::Save},
+               {bytes_of(x), nullptr, bytes_of(got)}, x.size());
+    CHECK(same(got, expected));
+  }
+}
+
 TEST(fractions_are_stored_as_all_numbers_are) {
   std::vector<Lane> x = interesting_patterns();
   std::erase_if(x, [](Lane pattern) { return pattern > 0x3F800000u && !std::isnan(std::bit_cast<float>(pattern)); });
