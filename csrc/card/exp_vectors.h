@@ -84,11 +84,22 @@ LANE Floats coarse_exp2(Floats x, float factor) {
 
 // For x <= 0 and NaN: exp of x in SEN169's steps, rounded to SEN169. The bits of exp_of with roundings around it, by
 // trial of every x.
+constexpr float kFlushedByExp = -0x1.57cp+4f;  // goes to -21.5, whose exponential is the first that goes to 0
 LANE Floats exp_fraction(Floats x) {
-  constexpr float kFlushed = -21.5f;
-  const Floats low = rounded_for_exp(x);
-  const Words rounded = ((Words)coarse_exp2(low, kLog2E) + 0x2000u) & ~0x3FFFu;
-  return (Floats)(rounded & ~(Words)(low <= kFlushed));
+  const Words rounded = ((Words)coarse_exp2(rounded_for_exp(x), kLog2E) + 0x2000u) & ~0x3FFFu;
+  return (Floats)(rounded & ~(Words)(x <= kFlushedByExp));
+}
+
+// Whether all of it goes to 0, as where a mask has -inf: cheap to know, and much of what a causal mask leaves.
+LANE bool is_flushed_by_exp([[maybe_unused]] Floats first, [[maybe_unused]] Floats second) {
+#if defined(__AVX512F__)
+  const __m512 limit = all_lanes(kFlushedByExp);
+  return (_mm512_cmp_ps_mask(first, limit, _CMP_LE_OQ) & _mm512_cmp_ps_mask(second, limit, _CMP_LE_OQ)) == 0xFFFF;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps((Floats)((first <= kFlushedByExp) & (second <= kFlushedByExp))) == 0xFF;
+#else
+  return false;
+#endif
 }
 
 // 1 / (1 + e) with e = exp(-x) = power * (1 + rest's part): the sum is rounded once, for what 1 + power loses is added

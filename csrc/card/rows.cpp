@@ -67,6 +67,9 @@ class RowsStep final : public PreparedStep {
       const bool packed = is_packed(i) && step.outputs[i].kind == OperandKind::Splat;
       stores_.push_back(store_port(step.outputs[i], plan_.types[i], packed ? 1 : step.lane.lanes, vector_kernels(isa)));
     }
+    for (size_t s = 0; s < block_stream(); ++s)
+      if (std::any_of(inner.begin(), inner.end(), [&](int k) { return strides_[static_cast<size_t>(k)][s] != 0; }))
+        moving_.push_back(static_cast<uint8_t>(s));
     has_iota_ = std::any_of(step.inputs.begin(), step.inputs.end(),
                             [](const Operand& operand) { return operand.kind == OperandKind::Iota; });
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
@@ -101,7 +104,7 @@ class RowsStep final : public PreparedStep {
                      group.valid = valid;
                      walk.next(group.blocks, static_cast<int>(block_stream()) + 1, group.offsets);
                      find_steps(group);
-                     for (const RowPass& pass : plan_.passes) run_pass(arguments, pass, memory, group);
+                     run_group(arguments, memory, group, walk.here());
                    }
                  });
     });
@@ -148,6 +151,25 @@ class RowsStep final : public PreparedStep {
       const auto end = offsets.begin() + group.blocks;
       if (std::adjacent_find(offsets.begin(), end, differs) == end) group.steps[s] = step;
     }
+  }
+
+  // What a pass begins with is asked for a pass earlier, also for the rows from `next` on.
+  void run_group(const StepArguments& arguments, RowMemory& memory, const Group& group,
+                 const StreamOffsets& next) const {
+    const RowPass *first = &plan_.passes.front(), *last = &plan_.passes.back();
+    for (const RowPass* pass = first; pass <= last; ++pass) {
+      if (pass + 1 == last) prefetch(arguments, *last, group, StreamOffsets{});
+      if (pass == last && first != last) prefetch_rows(arguments, *first, group, next);
+      run_pass(arguments, *pass, memory, group);
+    }
+  }
+
+  void prefetch_rows(const StepArguments& arguments, const RowPass& pass, const Group& group,
+                     const StreamOffsets& next) const {
+    for (const uint8_t s : pass.loads)
+      if (group.steps[s])
+        for (int b = 0; b < (is_shared(s, group) ? 1 : group.blocks); ++b)
+          prefetch_block(inputs_.port(s), arguments.inputs[s] + next[s] + b * *group.steps[s]);
   }
 
   // Whether all rows of the group read the same: its lanes are needed once.
@@ -270,7 +292,7 @@ class RowsStep final : public PreparedStep {
       const bool at_tail = step_.lane.reduced && chunk.lane_block == last_block_ && tail_lanes_ < step_.lane.lanes;
       if (at_tail && chunk.points > 0) return;
       if (chunk.offsets == &outer)
-        std::copy_n(walk.here().begin(), block_stream(), chunk.shift.begin());
+        for (const uint8_t s : moving_) chunk.shift[s] = walk.here()[s];
       else
         gather(outer, walk.here(), chunk, gathered);
       walk.advance();
@@ -378,6 +400,7 @@ class RowsStep final : public PreparedStep {
   BoxParts outer_, all_outer_;
   bool joins_cores_ = false;
   Nest inner_;
+  std::vector<uint8_t> moving_;  // streams that move along the row
   int64_t row_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
   int group_ = 1;

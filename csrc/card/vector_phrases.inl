@@ -49,6 +49,17 @@ struct LinkOf {
   }
 };
 
+struct ExpFractionLink {
+  static constexpr LinkKind kKind = LinkKind::ExpFraction;
+  LANE static void run(std::byte*, int64_t, Unit& unit) {
+    if (is_flushed_by_exp(unit.v[0], unit.v[1])) {
+      unit = {};
+      return;
+    }
+    for (int i = 0; i < kUnitVectors; ++i) unit.v[i] = exp_fraction(unit.v[i]);
+  }
+};
+
 // The other operand is in the link's lanes.
 template <LinkKind kLinkKind, typename Function>
 struct LinkWith {
@@ -88,7 +99,6 @@ using ErfcLink = LinkOf<LinkKind::Erfc, ErfcVector>;
 using SigmoidLink = LinkOf<LinkKind::Sigmoid, SigmoidVector>;
 using RoundLink = LinkOf<LinkKind::RoundSen169, RoundSen169Vector>;
 using RoundForExpLink = LinkOf<LinkKind::RoundForExp, RoundForExpVector>;
-using ExpFractionLink = LinkOf<LinkKind::ExpFraction, ExpFractionVector>;
 using SigmoidFractionLink = LinkOf<LinkKind::SigmoidFraction, SigmoidFractionVector>;
 using RoundFractionLink = LinkOf<LinkKind::RoundFraction, RoundFractionVector>;
 using FoldAddLink = FoldLink<LinkKind::FoldAdd, AddVector>;

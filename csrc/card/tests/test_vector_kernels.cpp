@@ -236,6 +236,8 @@ std::vector<Lane> numbers_not_above_zero() {
   for (const Lane pattern : {0u, 0x7FC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0xFF800001u, 0x7FC02000u})
     patterns.push_back(pattern);
   while (patterns.size() % kLaneUnit != 0) patterns.push_back(0);
+  for (int i = 0; i < 64; ++i)  // one among masked ones, in every lane
+    for (int lane = 0; lane < 64; ++lane) patterns.push_back(lane != i ? 0xFF800000u : i % 2 == 0 ? 0xFFC00000u : 0u);
   return patterns;
 }
 
