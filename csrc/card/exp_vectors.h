@@ -48,6 +48,60 @@ LANE Floats exp_of(Floats x) {
   return scaled(exp_of_rest(parts.rest), parts.shifted);
 }
 
+// Powers of two by eighths: 2^(k / 8), less k at the place where an fp32 has eighths of its exponent's unit.
+struct EighthPowers {
+  alignas(64) uint32_t words[16];
+};
+constexpr EighthPowers eighth_powers() {
+  constexpr float kPowers[] = {0x1p+0f,        0x1.172b84p+0f, 0x1.306fep+0f,  0x1.4bfdaep+0f,
+                               0x1.6a09e6p+0f, 0x1.8ace54p+0f, 0x1.ae89fap+0f, 0x1.d5818ep+0f};
+  EighthPowers made{};
+  for (uint32_t i = 0; i < 16; ++i) made.words[i] = __builtin_bit_cast(uint32_t, kPowers[i % 8]) - (i % 8 << 20);
+  return made;
+}
+constexpr EighthPowers kEighthPowers = eighth_powers();
+
+// words[low bits of each index]
+LANE Words eighth_power(Words index) {
+#if defined(__AVX512F__)
+  return (Words)_mm512_permutexvar_epi32((__m512i)index, (__m512i)load_vector<Words>(kEighthPowers.words));
+#elif defined(__AVX2__)
+  return (Words)_mm256_permutevar8x32_epi32((__m256i)load_vector<Words>(kEighthPowers.words), (__m256i)index);
+#else
+  Words found;
+  for (int i = 0; i < kVectorLanes; ++i) found[i] = kEighthPowers.words[index[i] % 8];
+  return found;
+#endif
+}
+
+// 2^(x * factor), good for numbers that are rounded to SEN169: eighths of a power leave so little that a cubic serves.
+LANE Floats coarse_exp2(Floats x, float factor) {
+  constexpr float kEighthRounder = kRounder / 8;
+  const Floats shifted = fma(x, factor, kEighthRounder), rest = fma(x, all_lanes(factor), kEighthRounder - shifted);
+  const auto power = (Floats)(eighth_power((Words)shifted) + ((Words)shifted << 20));
+  return fma(power, polynomial(rest, 0x1.62e43p-1f, 0x1.ebfbep-3f, 0x1.c6b08ep-5f) * rest, power);
+}
+
+// For x <= 0 and NaN: exp of x in SEN169's steps, rounded to SEN169. The bits of exp_of with roundings around it, by
+// trial of every x.
+constexpr float kFlushedByExp = -0x1.57cp+4f;  // goes to -21.5, whose exponential is the first that goes to 0
+LANE Floats exp_fraction(Floats x) {
+  const Words rounded = ((Words)coarse_exp2(rounded_for_exp(x), kLog2E) + 0x2000u) & ~0x3FFFu;
+  return (Floats)(rounded & ~(Words)(x <= kFlushedByExp));
+}
+
+// Whether all of it goes to 0, as where a mask has -inf: cheap to know, and much of what a causal mask leaves.
+LANE bool is_flushed_by_exp([[maybe_unused]] Floats first, [[maybe_unused]] Floats second) {
+#if defined(__AVX512F__)
+  const __m512 limit = all_lanes(kFlushedByExp);
+  return (_mm512_cmp_ps_mask(first, limit, _CMP_LE_OQ) & _mm512_cmp_ps_mask(second, limit, _CMP_LE_OQ)) == 0xFFFF;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps((Floats)((first <= kFlushedByExp) & (second <= kFlushedByExp))) == 0xFF;
+#else
+  return false;
+#endif
+}
+
 // 1 / (1 + e) with e = exp(-x) = power * (1 + rest's part): the sum is rounded once, for what 1 + power loses is added
 // to the part. All of it is 2^-64 of its value, so that e is finite wherever the result is not zero.
 LANE Floats sigmoid_of(Floats x) {
@@ -56,6 +110,13 @@ LANE Floats sigmoid_of(Floats x) {
   const Floats one = all_lanes(0x1p-64f), power = (Floats)(parts.shifted << 23);
   const Floats sum = one + power, lost = one - (sum - power);
   return one / (sum + fma(power, expm1_of_rest(parts.rest), lost));
+}
+
+// For SEN169's numbers: the bits of sigmoid_of, rounded to SEN169, by trial of every one. The factor is a hair larger
+// than log2(e), for the sake of one number that is close to a tie.
+LANE Floats sigmoid_fraction(Floats x) {
+  const Floats inside = greater_or_second(all_lanes(-40.0f), lesser_or_second(all_lanes(40.0f), x));
+  return fraction_to_sen169(1.0f / (1.0f + coarse_exp2(inside, -0x1.715478p+0f)));
 }
 
 LANE Floats magnitude(Floats x) { return (Floats)((Ints)x & INT32_MAX); }

@@ -105,7 +105,16 @@ LANE Floats rounded_to_sen169(Floats x) {
 }
 
 // The same for what only an exponential reads: 1 and 0 or infinity are what it gives of all that is flushed or beyond.
-LANE Floats rounded_for_exp(Floats x) { return or_nan_of((Floats)(((Words)x + 0x2000u) & ~0x3FFFu), x); }
+// Half a step is added as a number, so that a NaN stays one.
+LANE Floats rounded_for_exp(Floats x) {
+  const auto power = (Floats)((Ints)x & static_cast<int32_t>(0xFF800000));
+#if defined(__AVX2__)
+  const Floats raised = fma(power, 0x1p-10f, x);
+#else
+  const Floats raised = power * 0x1p-10f + x;
+#endif
+  return (Floats)((Words)raised & ~0x3FFFu);
+}
 
 // The same for 0 <= x <= 1, and for NaN.
 LANE Floats fraction_to_sen169(Floats x) {
@@ -186,6 +195,17 @@ LANE void store_sen169(FloatsPair values, uint16_t* target) {
   for (int i = 0; i < kVectorLanes; ++i) target[i] = static_cast<uint16_t>(lane_to_sen169(as_bits(values.first[i])));
   for (int i = 0; i < kVectorLanes; ++i)
     target[kVectorLanes + i] = static_cast<uint16_t>(lane_to_sen169(as_bits(values.second[i])));
+#endif
+}
+
+// The same for 0 <= x <= 1, and for NaN.
+LANE void store_fraction(FloatsPair values, uint16_t* target) {
+#if defined(__AVX2__)
+  constexpr int32_t kShift = 0x2000 - (96 << 23);
+  const Ints first = ((Ints)values.first & INT32_MAX) + kShift, second = ((Ints)values.second & INT32_MAX) + kShift;
+  store_vector(target, gathered(saturated(first >> 14, second >> 14)));
+#else
+  store_sen169(values, target);
 #endif
 }
 

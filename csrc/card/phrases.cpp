@@ -81,12 +81,14 @@ std::vector<ValuePhrase> in_phrases(std::span<const ValueLink> links, const Vect
   return phrases;
 }
 
-LinkBuilder::LinkBuilder(std::vector<int> uses) : uses_(std::move(uses)), fraction_(uses_.size()), low_(uses_.size()) {}
+LinkBuilder::LinkBuilder(std::vector<int> uses)
+    : uses_(std::move(uses)), ranges_(uses_.size()), sen169_(uses_.size()), of_code_(uses_.size()) {}
 
 LinkKind LinkBuilder::kind_of(const ValueInstruction& instruction) const {
   const LinkKind kind = *link_of(instruction.op);
   if (kind == LinkKind::Mul && instruction.reads[0] == instruction.reads[1]) return LinkKind::Square;
-  return kind == LinkKind::RoundSen169 && fraction_[instruction.reads[0]] ? LinkKind::RoundFraction : kind;
+  return kind == LinkKind::RoundSen169 && range(instruction.reads[0]) == Range::Fraction ? LinkKind::RoundFraction
+                                                                                         : kind;
 }
 
 std::optional<LinkBuilder::Form> LinkBuilder::form_with_held(const ValueInstruction& instruction) const {
@@ -110,12 +112,46 @@ void LinkBuilder::load(size_t value) {
   link(LinkKind::Load, value);
 }
 
-void LinkBuilder::add(const ValueInstruction& instruction, bool low) {
+// Whether the last link made the value, of which nobody but the next instruction gets to know.
+bool LinkBuilder::is_only_for(LinkKind kind, size_t value) const {
+  return held_ == value && !held_in_lanes_ && uses_[value] == 1 && links_.back().kind == kind;
+}
+
+Range LinkBuilder::range_of(const ValueInstruction& instruction) const {
+  const Range before = range(instruction.reads[0]);
+  switch (instruction.op) {
+    case Op::RoundSen169:
+      return before;
+    case Op::Sigmoid:
+      return Range::Fraction;
+    case Op::Exp:
+      return before == Range::NotPositive ? Range::Fraction : Range::Any;
+    default:
+      return Range::Any;
+  }
+}
+
+// The link that gives the held value rounded, where there is one for it, instead of the last ones.
+std::optional<LinkKind> LinkBuilder::function_rounded(size_t value) {
+  if (is_only_for(LinkKind::Sigmoid, value) && of_code_[value]) return LinkKind::SigmoidFraction;
+  const bool is_exp = is_only_for(LinkKind::Exp, value) && range(value) == Range::Fraction;
+  if (!is_exp || links_[links_.size() - 2].kind != LinkKind::RoundForExp) return std::nullopt;
+  links_.pop_back();
+  return LinkKind::ExpFraction;
+}
+
+void LinkBuilder::add(const ValueInstruction& instruction, Range range) {
   const size_t a = instruction.reads[0];
-  // A value that is rounded for an exponential alone.
-  if (instruction.op == Op::Exp && held_ == a && !held_in_lanes_ && uses_[a] == 1 &&
-      links_.back().kind == LinkKind::RoundSen169)
-    links_.back().kind = LinkKind::RoundForExp;
+  ranges_[instruction.target] = range == Range::Any ? range_of(instruction) : range;
+  if (instruction.op == Op::Exp && is_only_for(LinkKind::RoundSen169, a)) links_.back().kind = LinkKind::RoundForExp;
+  sen169_[instruction.target] = instruction.op == Op::RoundSen169;
+  of_code_[instruction.target] = arity(instruction.op) == 1 && sen169_[a];
+  if (const auto kind = instruction.op == Op::RoundSen169 ? function_rounded(a) : std::nullopt) {
+    links_.back() = {*kind, instruction.target, instruction.target};
+    held_ = instruction.target;
+    --uses_[a];
+    return;
+  }
   std::optional<Form> form = form_with_held(instruction);
   save_unless_spared(form ? form->held_reads : 0);
   if (!form) {
@@ -126,10 +162,6 @@ void LinkBuilder::add(const ValueInstruction& instruction, bool low) {
   held_in_lanes_ = false;
   link(form->kind, form->other);
   for (int i = 0; i < arity(instruction.op); ++i) --uses_[instruction.reads[static_cast<size_t>(i)]];
-  const bool rounds = instruction.op == Op::RoundSen169;
-  low_[instruction.target] = low || (rounds && low_[a]);
-  fraction_[instruction.target] =
-      instruction.op == Op::Sigmoid || (instruction.op == Op::Exp && low_[a]) || (rounds && fraction_[a]);
 }
 
 void LinkBuilder::fold(LinkKind kind, size_t value, size_t accumulators) {

@@ -24,6 +24,11 @@ std::optional<LinkKind> fold_link(Combine combine) {
   }
 }
 
+bool is_rounded(const VectorCode& code) {
+  const auto& all = code.instructions;
+  return !all.empty() && all.back().op == Op::RoundSen169 && all.back().target == code.results[0];
+}
+
 // The pass on values: each has a place where its lanes are, if they are anywhere.
 class PassBuilder {
  public:
@@ -81,12 +86,13 @@ class PassBuilder {
       }
       if (!has_link(instruction.op)) return false;
       const auto sources = instruction.sources();
-      PassStep step{{instruction.op, {}, 0}, std::nullopt, is_below_maximum(stage, instruction)};
+      PassStep step{{instruction.op, {}, 0}, std::nullopt, range_of(stage, instruction)};
       step.instruction.reads.fill(registers[instruction.a]);
       for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j) {
         step.instruction.reads[j] = registers[sources[j]];
         ++uses_[step.instruction.reads[j]];
       }
+      if (is_by_reciprocal(stage, instruction)) multiply_instead(step.instruction);
       step.instruction.target = registers[instruction.target] = new_value({Kind::Temporary, 0});
       steps_.push_back(step);
     }
@@ -98,28 +104,84 @@ class PassBuilder {
     return true;
   }
 
-  // Whether a stage takes the maximum of a row from that row, as softmax does.
-  bool is_below_maximum(const CompiledStage& stage, const Instruction& instruction) const {
-    const bool reads_inputs = instruction.a < stage.rows.size() && instruction.b < stage.rows.size();
-    if (instruction.op != Op::Sub || !reads_inputs) return false;
+  // The stage that a row or a scalar has its value from, if there is but one; nullptr: an input, or written again.
+  const RowStage* maker(uint8_t name) const {
+    const RowStage* found = nullptr;
+    for (const RowStage& stage : step_.stages) {
+      const bool scalar = stage.kind == RowStage::Kind::Reduce;
+      if (scalar != (name >= kRowScalar) || stage.target != (scalar ? name - kRowScalar : name)) continue;
+      if (found != nullptr) return nullptr;
+      found = &stage;
+    }
+    return found;
+  }
+
+  // Whether a row or a scalar has none but SEN169's numbers.
+  bool is_sen169(uint8_t name) const {
+    if (name < step_.inputs.size()) return step_.inputs[name].element.format == DataFormat::SEN169_FP16;
+    const RowStage* stage = maker(name);
+    return stage != nullptr && is_rounded(stage->code);
+  }
+
+  struct RowAndScalar {
+    uint8_t row, scalar;
+  };
+  // The row and the scalar that an instruction of two operands reads, in this order; none if it reads others.
+  std::optional<RowAndScalar> row_and_scalar(const CompiledStage& stage, const Instruction& instruction) const {
+    if (instruction.a >= stage.rows.size() || instruction.b >= stage.rows.size()) return std::nullopt;
     const std::vector<Instruction>& before = step_.stages[stage.number].code.instructions;
     const auto overwrites = [&](const Instruction& other) {
       return other.target == instruction.a || other.target == instruction.b;
     };
-    if (std::any_of(before.data(), &instruction, overwrites)) return false;
-    const uint8_t row = stage.rows[instruction.a], scalar = stage.rows[instruction.b];
-    const RowStage* maximum = nullptr;
-    for (const RowStage& other : step_.stages) {
-      if (other.kind == RowStage::Kind::Map && other.target == row && row >= step_.inputs.size()) {
-        if (maximum != nullptr) return false;  // written again
-        continue;
-      }
-      if (other.kind != RowStage::Kind::Reduce || other.target + kRowScalar != scalar) continue;
-      if (maximum != nullptr || other.combine != Combine::Max || other.rows[0] != row) return false;
-      if (!other.code.instructions.empty() || other.code.results[0] != 0) return false;
-      maximum = &other;
-    }
-    return maximum != nullptr;
+    if (std::any_of(before.data(), &instruction, overwrites)) return std::nullopt;
+    const RowAndScalar read{stage.rows[instruction.a], stage.rows[instruction.b]};
+    if (read.row >= kRowScalar || read.scalar < kRowScalar) return std::nullopt;
+    return read;
+  }
+
+  // Whether the scalar is the row's own total, at most rounded as the row's numbers are.
+  bool is_total(RowAndScalar read, Combine combine) const {
+    const RowStage* total = maker(read.scalar);
+    if (total == nullptr || total->combine != combine || total->rows[0] != read.row) return false;
+    if (read.row >= step_.inputs.size() && maker(read.row) == nullptr) return false;
+    if (total->code.instructions.empty()) return total->code.results[0] == 0;
+    const Instruction& first = total->code.instructions[0];
+    return is_rounded(total->code) && total->code.instructions.size() == 1 && first.a == 0 && is_sen169(read.row);
+  }
+
+  // What softmax makes of a row and its totals.
+  Range range_of(const CompiledStage& stage, const Instruction& instruction) {
+    const auto read = row_and_scalar(stage, instruction);
+    if (!read) return Range::Any;
+    if (instruction.op == Op::Sub && is_total(*read, Combine::Max)) return Range::NotPositive;
+    const bool fraction = plan_.fractions[read->row] && is_total(*read, Combine::Sum);
+    return instruction.op == Op::Div && fraction ? Range::Fraction : Range::Any;
+  }
+
+  // Whether a SEN169 number is divided by one, and the quotient rounded to one: the divisor's reciprocal then gives the
+  // same. A quotient of 10 bits by 10 bits is never closer than 2^-21 of itself to where rounding decides.
+  bool is_by_reciprocal(const CompiledStage& stage, const Instruction& instruction) const {
+    const auto read = row_and_scalar(stage, instruction);
+    if (instruction.op != Op::Div || !read || !is_sen169(read->row) || !is_sen169(read->scalar)) return false;
+    const VectorCode& code = step_.stages[stage.number].code;
+    const Instruction* next = &instruction + 1;
+    if (next != code.instructions.data() + code.instructions.size())
+      return next->op == Op::RoundSen169 && next->a == instruction.target && next->target == instruction.target;
+    return stage.only_stored && stage.output >= 0 && instruction.target == code.results[0] &&
+           output_port(stage.output).sen169;
+  }
+
+  Port output_port(int output) const {
+    return store_port(step_.outputs[static_cast<size_t>(output)], RegisterType::Float, step_.lane.lanes, kernels_);
+  }
+
+  void multiply_instead(ValueInstruction& instruction) {
+    const size_t divisor = instruction.reads[1], reciprocal = new_value({Kind::Reciprocal, places_[divisor].index});
+    --uses_[divisor];
+    ++uses_[reciprocal];
+    instruction.op = Op::Mul;
+    instruction.reads[1] = reciprocal;
+    made_.reciprocals.push_back(places_[divisor].index);
   }
 
   bool add_fold(const CompiledStage& stage) {
@@ -127,7 +189,7 @@ class PassBuilder {
     if (!kind || !stage.folding.regular() || !stage.folding.folds_floats()) return false;
     const size_t value = value_of(stage.rows[0]);
     ++uses_[value];
-    PassStep step{{Op::Copy, {value, value, value}, new_value({Kind::Accumulator, stage.target})}, kind, false};
+    PassStep step{{Op::Copy, {value, value, value}, new_value({Kind::Accumulator, stage.target})}, kind, Range::Any};
     steps_.push_back(step);
     return true;
   }
@@ -157,14 +219,20 @@ class PassBuilder {
         fail(Fault::Internal, "step '" + step_.name + "': no phrase saves the row of output " + std::to_string(output));
   }
 
-  std::vector<ValueLink> make_links() const {
+  std::vector<ValueLink> make_links() {
     LinkBuilder builder(uses_);
+    for (uint8_t row = 0; row < kMaxRowRegisters; ++row)
+      if (rows_[row] != kNone && places_[rows_[row]].kind == Kind::Row && is_sen169(row))
+        builder.know_sen169(rows_[row]);
     for (const PassStep& step : steps_) {
       if (step.fold)
         builder.fold(*step.fold, step.instruction.reads[0], step.instruction.target);
       else
-        builder.add(step.instruction, step.low);
+        builder.add(step.instruction, step.range);
     }
+    for (const CompiledStage& stage : pass_.stages)
+      if (stage.kind == RowStage::Kind::Map && builder.range(rows_[stage.target]) == Range::Fraction)
+        made_.fractions.push_back(stage.target);
     return builder.finish();
   }
 
@@ -173,14 +241,16 @@ class PassBuilder {
     if (made_.outputs.size() != 1 || links.size() < 3 || links.back().kind != LinkKind::Save) return;
     const auto [output, row] = made_.outputs[0];
     const size_t value = rows_[row];
-    const Port port =
-        store_port(step_.outputs[static_cast<size_t>(output)], RegisterType::Float, step_.lane.lanes, kernels_);
+    const Port port = output_port(output);
     const bool direct = port.kind == OperandKind::Vector && port.dense && port.sen169;
     if (!direct || links.back().value != value || plan_.stored_row[row] >= 0) return;
     links.pop_back();
     if (links.back().kind == LinkKind::RoundSen169 || links.back().kind == LinkKind::RoundFraction) links.pop_back();
     // The value keeps lanes of its own: a phrase may end before the store, and 32-bit lanes have no room in the output.
-    links.push_back({LinkKind::StoreSen169, new_value({Kind::Output, static_cast<uint8_t>(output)}), value});
+    const bool fraction = std::find(made_.fractions.begin(), made_.fractions.end(), row) != made_.fractions.end();
+    const LinkKind kind =
+        fraction && links.back().kind == LinkKind::Mul ? LinkKind::StoreFraction : LinkKind::StoreSen169;
+    links.push_back({kind, new_value({Kind::Output, static_cast<uint8_t>(output)}), value});
     made_.outputs.clear();
     made_.stored_output = output;
   }
@@ -198,7 +268,7 @@ class PassBuilder {
   struct PassStep {
     ValueInstruction instruction;  // of a fold: reads the value, writes the accumulators
     std::optional<LinkKind> fold;
-    bool low;  // never above 0
+    Range range;
   };
 
   const Step& step_;

@@ -140,13 +140,19 @@ class Planner {
     for (const RowStage& stage : step_.stages) add(stage);
     for (const uint8_t result : plan_.results) plan_.types.push_back(types_.type(result));
     find_stored_rows();
-    for (RowPass& pass : plan_.passes) pass.whole = pass_phrases(step_, plan_, pass, kernels_);
+    for (RowPass& pass : plan_.passes) {
+      pass.whole = pass_phrases(step_, plan_, pass, kernels_);
+      for (const uint8_t row : pass.whole.fractions) plan_.fractions[row] = true;
+      for (const uint8_t scalar : pass.whole.reciprocals) plan_.reciprocals[scalar] = true;
+    }
     return std::move(plan_);
   }
 
  private:
   void add(const RowStage& stage) {
-    const bool waits = std::any_of(stage.rows.begin(), stage.rows.end(), [&](uint8_t row) { return is_pending(row); });
+    // A finish runs behind those of the stages before it, so that a fold waits for no scalar.
+    const bool waits = stage.kind == RowStage::Kind::Map &&
+                       std::any_of(stage.rows.begin(), stage.rows.end(), [&](uint8_t row) { return is_pending(row); });
     if (waits) plan_.passes.emplace_back();
     RowPass& pass = plan_.passes.back();
     CompiledStage compiled;

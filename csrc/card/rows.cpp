@@ -19,6 +19,7 @@ namespace {
 struct RowMemory {
   alignas(64) ChunkLanes chunk[kMaxRowRegisters];
   alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
+  alignas(64) ChunkLanes reciprocal[kMaxRowScalars];
   alignas(64) ChunkLanes constant[kMaxStageConstants];
   alignas(64) ChunkLanes accumulator[kMaxRowScalars];
   Lane* rows = nullptr;      // aligned: vectors that cross a line of the cache cost twice
@@ -47,6 +48,7 @@ class RowsStep final : public PreparedStep {
         on_one_core_(step),
         inputs_(step, isa),
         plan_(plan_rows(step, vector_kernels(isa))),
+        reciprocal_(vector_kernels(isa).map[static_cast<size_t>(Op::Reciprocal)]),
         strides_(stream_strides(step)) {
     if (step.lane.reduced && step.lane.block_loop >= 0)
       strides_[static_cast<size_t>(step.lane.block_loop)][block_stream()] = 1;
@@ -65,14 +67,15 @@ class RowsStep final : public PreparedStep {
       const bool packed = is_packed(i) && step.outputs[i].kind == OperandKind::Splat;
       stores_.push_back(store_port(step.outputs[i], plan_.types[i], packed ? 1 : step.lane.lanes, vector_kernels(isa)));
     }
+    for (size_t s = 0; s < block_stream(); ++s)
+      if (std::any_of(inner.begin(), inner.end(), [&](int k) { return strides_[static_cast<size_t>(k)][s] != 0; }))
+        moving_.push_back(static_cast<uint8_t>(s));
     has_iota_ = std::any_of(step.inputs.begin(), step.inputs.end(),
                             [](const Operand& operand) { return operand.kind == OperandKind::Iota; });
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
     tail_lanes_ = tail_lanes(step);
     for (size_t i = 0; i < step.inputs.size(); ++i)
-      shared_[i] =
-          step.inputs[i].kind == OperandKind::Vector && plan_.stored_row[i] < 0 &&
-          std::all_of(outer.begin(), outer.end(), [&](int k) { return strides_[static_cast<size_t>(k)][i] == 0; });
+      may_be_shared_[i] = step.inputs[i].kind == OperandKind::Vector && plan_.stored_row[i] < 0;
     const int64_t row_bytes = std::max<int64_t>(1, plan_.stored_rows * row_points_ * step.lane.lanes * 4);
     group_ = static_cast<int>(std::clamp<int64_t>(kRowMemoryBytes / row_bytes, 4, kMostRows));
     group_ = static_cast<int>(
@@ -96,10 +99,12 @@ class RowsStep final : public PreparedStep {
                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
                    NestWalk walk(nest, base, begin);
                    for (int64_t left = end - begin; left > 0; left -= group_) {
-                     const int blocks = static_cast<int>(std::min<int64_t>(group_, left));
-                     ChunkOffsets offsets;
-                     walk.next(blocks, static_cast<int>(block_stream()) + 1, offsets);
-                     for (const RowPass& pass : plan_.passes) run_pass(arguments, pass, memory, offsets, blocks, valid);
+                     Group group;
+                     group.blocks = static_cast<int>(std::min<int64_t>(group_, left));
+                     group.valid = valid;
+                     walk.next(group.blocks, static_cast<int>(block_stream()) + 1, group.offsets);
+                     find_steps(group);
+                     run_group(arguments, memory, group, walk.here());
                    }
                  });
     });
@@ -130,13 +135,53 @@ class RowsStep final : public PreparedStep {
     inputs_.set_kept(arguments, inputs, slots);
   }
 
+  // Rows that are worked on at once.
+  struct Group {
+    int blocks = 0;  // rows
+    int valid = 0;
+    ChunkOffsets offsets;
+    std::array<std::optional<int64_t>, kMaxStreams> steps{};  // from a stream's row to the next, if all are alike
+  };
+
+  void find_steps(Group& group) const {
+    for (size_t s = 0; s < block_stream(); ++s) {
+      const auto& offsets = group.offsets.at[s];
+      const int64_t step = group.blocks > 1 ? offsets[1] - offsets[0] : 0;
+      const auto differs = [step](int64_t here, int64_t next) { return next - here != step; };
+      const auto end = offsets.begin() + group.blocks;
+      if (std::adjacent_find(offsets.begin(), end, differs) == end) group.steps[s] = step;
+    }
+  }
+
+  // What a pass begins with is asked for a pass earlier, also for the rows from `next` on.
+  void run_group(const StepArguments& arguments, RowMemory& memory, const Group& group,
+                 const StreamOffsets& next) const {
+    const RowPass *first = &plan_.passes.front(), *last = &plan_.passes.back();
+    for (const RowPass* pass = first; pass <= last; ++pass) {
+      if (pass + 1 == last) prefetch(arguments, *last, group, StreamOffsets{});
+      if (pass == last && first != last) prefetch_rows(arguments, *first, group, next);
+      run_pass(arguments, *pass, memory, group);
+    }
+  }
+
+  void prefetch_rows(const StepArguments& arguments, const RowPass& pass, const Group& group,
+                     const StreamOffsets& next) const {
+    for (const uint8_t s : pass.loads)
+      if (group.steps[s])
+        for (int b = 0; b < (is_shared(s, group) ? 1 : group.blocks); ++b)
+          prefetch_block(inputs_.port(s), arguments.inputs[s] + next[s] + b * *group.steps[s]);
+  }
+
+  // Whether all rows of the group read the same: its lanes are needed once.
+  bool is_shared(size_t input, const Group& group) const { return may_be_shared_[input] && group.steps[input] == 0; }
+
   // The chunk a pass is at. A stream's block b is at offsets->at[stream][b] + shift[stream].
   struct Chunk {
     RowMemory& memory;
+    const Group& group;
     const ChunkOffsets* offsets = nullptr;
     StreamOffsets shift{};
     int points = 0;          // of the row
-    int blocks = 0;          // rows
     int64_t first = 0;       // point
     int64_t lane_block = 0;  // number of the lane block at the (only) point
     int reduce_valid = 0, store_valid = 0;
@@ -146,43 +191,34 @@ class RowsStep final : public PreparedStep {
     if (row >= kRowScalar) return chunk.memory.scalar[row - kRowScalar];
     const int stored = plan_.stored_row[row];
     if (stored < 0) return chunk.memory.chunk[row];
-    const int64_t block_lanes = int64_t{chunk.blocks} * step_.lane.lanes;
+    const int64_t block_lanes = int64_t{chunk.group.blocks} * step_.lane.lanes;
     return chunk.memory.rows + (stored * row_points_ + chunk.first) * block_lanes;
   }
 
-  void run_pass(const StepArguments& arguments, const RowPass& pass, RowMemory& memory, const ChunkOffsets& outer,
-                int blocks, int valid) const {
+  void run_pass(const StepArguments& arguments, const RowPass& pass, RowMemory& memory, const Group& group) const {
     for (const CompiledStage& stage : pass.stages)
       if (stage.kind == RowStage::Kind::Reduce)
-        stage.folding.start({memory.accumulator[stage.target], nullptr}, blocks * stage.folding.lanes_per_block());
+        stage.folding.start({memory.accumulator[stage.target], nullptr},
+                            group.blocks * stage.folding.lanes_per_block());
     NestWalk walk(inner_, StreamOffsets{}, 0);
     ChunkOffsets gathered;
-    Chunk chunk{memory};
-    chunk.blocks = blocks;
+    Chunk chunk{memory, group};
     while (chunk.first < row_points_) {
-      next_chunk(walk, outer, valid, chunk, gathered);
+      next_chunk(walk, chunk, gathered);
       const bool whole = is_whole(pass, chunk);
       for (const uint8_t input : pass.loads)
         if (!inputs_.registers()[input].kept)
           load_blocks(inputs_.port(input), arguments.inputs[input] + chunk.shift[input],
-                      chunk.offsets->at[input].data(), whole && shared_[input] ? 1 : chunk.points * blocks,
-                      row_lanes(input, chunk));
-      prefetch(arguments, pass, outer, walk.here(), blocks);
+                      chunk.offsets->at[input].data(),
+                      whole && is_shared(input, group) ? 1 : chunk.points * group.blocks, row_lanes(input, chunk));
+      prefetch(arguments, pass, group, walk.here());
       if (whole) run_phrases(arguments, pass.whole, chunk);
       for (const CompiledStage& stage : pass.stages)
         if (!whole) run_stage(arguments, stage, chunk);
       chunk.first += chunk.points;
     }
     for (const CompiledStage& stage : pass.stages)
-      if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, memory, outer, blocks, valid);
-  }
-
-  // How far apart the chunk's blocks are in memory, if all are equally far.
-  static std::optional<int64_t> block_step(const std::array<int64_t, kMaxChunkBlocks>& offsets, int blocks) {
-    const int64_t step = blocks > 1 ? offsets[1] - offsets[0] : 0;
-    for (size_t b = 1; b < static_cast<size_t>(blocks); ++b)
-      if (offsets[b] - offsets[b - 1] != step) return std::nullopt;
-    return step;
+      if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, memory, group);
   }
 
   // Whether the pass's phrases serve the chunk: one point per row, all lanes hold elements.
@@ -190,7 +226,7 @@ class RowsStep final : public PreparedStep {
     if (pass.whole.phrases.empty() || chunk.points != 1) return false;
     if (chunk.reduce_valid != step_.lane.lanes || chunk.store_valid != step_.lane.lanes) return false;
     const int output = pass.whole.stored_output;
-    return output < 0 || block_step(chunk.offsets->at[step_.inputs.size() + static_cast<size_t>(output)], chunk.blocks);
+    return output < 0 || chunk.group.steps[step_.inputs.size() + static_cast<size_t>(output)];
   }
 
   Link link_to(const StepArguments& arguments, RowPlace place, const Chunk& chunk) const {
@@ -198,9 +234,11 @@ class RowsStep final : public PreparedStep {
     const auto lanes = [&](Lane* first, int64_t step) { return Link{reinterpret_cast<std::byte*>(first), step}; };
     switch (place.kind) {
       case RowPlace::Kind::Row:
-        return lanes(row_lanes(place.index, chunk), shared_[place.index] ? 0 : block_bytes);
+        return lanes(row_lanes(place.index, chunk), is_shared(place.index, chunk.group) ? 0 : block_bytes);
       case RowPlace::Kind::Scalar:
         return lanes(chunk.memory.scalar[place.index], block_bytes);
+      case RowPlace::Kind::Reciprocal:
+        return lanes(chunk.memory.reciprocal[place.index], block_bytes);
       case RowPlace::Kind::Constant:
         return lanes(chunk.memory.constant[place.index], 0);
       case RowPlace::Kind::Accumulator:
@@ -209,51 +247,52 @@ class RowsStep final : public PreparedStep {
         return lanes(RegisterFile::mine().slots()[place.index], block_bytes);
       case RowPlace::Kind::Output: {
         const size_t stream = step_.inputs.size() + place.index;
-        const auto& offsets = chunk.offsets->at[stream];
-        return {arguments.outputs[place.index] + offsets[0] + chunk.shift[stream], *block_step(offsets, chunk.blocks)};
+        return {arguments.outputs[place.index] + chunk.offsets->at[stream][0] + chunk.shift[stream],
+                *chunk.group.steps[stream]};
       }
     }
     return {};
   }
 
   void run_phrases(const StepArguments& arguments, const PassPhrases& whole, const Chunk& chunk) const {
-    std::array<Link, kMostPlaces> places;
-    for (size_t i = 0; i < whole.places.size(); ++i) places[i] = link_to(arguments, whole.places[i], chunk);
     for (const PassPhrase& phrase : whole.phrases) {
       std::array<Link, kMostPhraseLinks> links;
-      for (size_t i = 0; i < phrase.places.size(); ++i) links[i] = places[phrase.places[i]];
-      phrase.kernel(links.data(), int64_t{chunk.blocks} * step_.lane.lanes, step_.lane.lanes);
+      // Made here, one by one: a copy of a link just written would wait for all stores before it.
+      for (size_t i = 0; i < phrase.places.size(); ++i)
+        links[i] = link_to(arguments, whole.places[phrase.places[i]], chunk);
+      phrase.kernel(links.data(), int64_t{chunk.group.blocks} * step_.lane.lanes, step_.lane.lanes);
     }
     for (const auto [output, row] : whole.outputs)
       store(arguments, static_cast<size_t>(output), row_lanes(row, chunk), chunk);
   }
 
   // The next point's blocks are far away; ask for them while this chunk is computed.
-  void prefetch(const StepArguments& arguments, const RowPass& pass, const ChunkOffsets& outer,
-                const StreamOffsets& next, int blocks) const {
+  void prefetch(const StepArguments& arguments, const RowPass& pass, const Group& group,
+                const StreamOffsets& next) const {
     for (const uint8_t s : pass.loads)
-      for (int b = 0; b < (shared_[s] ? 1 : blocks); ++b)
-        prefetch_block(inputs_.port(s), arguments.inputs[s] + outer.at[s][static_cast<size_t>(b)] + next[s]);
+      for (int b = 0; b < (is_shared(s, group) ? 1 : group.blocks); ++b)
+        prefetch_block(inputs_.port(s), arguments.inputs[s] + group.offsets.at[s][static_cast<size_t>(b)] + next[s]);
     if (pass.whole.stored_output < 0) return;
     const auto output = static_cast<size_t>(pass.whole.stored_output), stream = step_.inputs.size() + output;
-    for (int b = 0; b < blocks; ++b)
+    for (int b = 0; b < group.blocks; ++b)
       prefetch_block(stores_[output],
-                     arguments.outputs[output] + outer.at[stream][static_cast<size_t>(b)] + next[stream]);
+                     arguments.outputs[output] + group.offsets.at[stream][static_cast<size_t>(b)] + next[stream]);
   }
 
   // As many points of the row as fit; the point with the partly filled lanes stands alone.
-  void next_chunk(NestWalk& walk, const ChunkOffsets& outer, int valid, Chunk& chunk, ChunkOffsets& gathered) const {
-    const int room = room_for_points(chunk.blocks);
+  void next_chunk(NestWalk& walk, Chunk& chunk, ChunkOffsets& gathered) const {
+    const ChunkOffsets& outer = chunk.group.offsets;
+    const int room = room_for_points(chunk.group.blocks);
     chunk.points = 0;
     chunk.reduce_valid = step_.lane.lanes;
-    chunk.store_valid = step_.lane.reduced ? step_.lane.lanes : valid;
+    chunk.store_valid = step_.lane.reduced ? step_.lane.lanes : chunk.group.valid;
     chunk.offsets = room == 1 && !has_iota_ ? &outer : &gathered;
     while (chunk.points < room && chunk.first + chunk.points < row_points_) {
       chunk.lane_block = outer.at[block_stream()][0] + walk.here()[block_stream()];
       const bool at_tail = step_.lane.reduced && chunk.lane_block == last_block_ && tail_lanes_ < step_.lane.lanes;
       if (at_tail && chunk.points > 0) return;
       if (chunk.offsets == &outer)
-        std::copy_n(walk.here().begin(), block_stream(), chunk.shift.begin());
+        for (const uint8_t s : moving_) chunk.shift[s] = walk.here()[s];
       else
         gather(outer, walk.here(), chunk, gathered);
       walk.advance();
@@ -272,8 +311,8 @@ class RowsStep final : public PreparedStep {
 
   void gather(const ChunkOffsets& outer, const StreamOffsets& here, const Chunk& chunk, ChunkOffsets& gathered) const {
     for (size_t s = 0; s < block_stream(); ++s)
-      for (int b = 0; b < chunk.blocks; ++b)
-        gathered.at[s][static_cast<size_t>(chunk.points * chunk.blocks + b)] =
+      for (int b = 0; b < chunk.group.blocks; ++b)
+        gathered.at[s][static_cast<size_t>(chunk.points * chunk.group.blocks + b)] =
             outer.at[s][static_cast<size_t>(b)] + here[s];
   }
 
@@ -285,14 +324,14 @@ class RowsStep final : public PreparedStep {
   }
 
   void run_stage(const StepArguments& arguments, const CompiledStage& stage, const Chunk& chunk) const {
-    const int64_t lanes = int64_t{chunk.points} * chunk.blocks * step_.lane.lanes;
+    const int64_t lanes = int64_t{chunk.points} * chunk.group.blocks * step_.lane.lanes;
     if (stage.kind == RowStage::Kind::Reduce) {
       Lane* row = row_lanes(stage.rows[0], chunk);
       // Folding overwrites padding lanes with the identity; the row itself must stay as it is.
       if (chunk.reduce_valid < step_.lane.lanes) row = std::copy_n(row, lanes, spare()) - lanes;
       return stage.folding.take({chunk.memory.accumulator[stage.target], nullptr}, row,
                                 {.points = chunk.points,
-                                 .blocks = chunk.blocks,
+                                 .blocks = chunk.group.blocks,
                                  .first_block = chunk.lane_block,
                                  .valid = chunk.reduce_valid});
     }
@@ -302,7 +341,7 @@ class RowsStep final : public PreparedStep {
       const size_t stream = step_.inputs.size() + output;
       if (stores_at_once(stage.code, stores_[output]))
         return execute_to(stage.code, slots, stores_[output], arguments.outputs[output] + chunk.shift[stream],
-                          chunk.offsets->at[stream].data(), chunk.points * chunk.blocks);
+                          chunk.offsets->at[stream].data(), chunk.points * chunk.group.blocks);
     }
     Lane* target = row_lanes(stage.target, chunk);
     if (stage.binds_target) slots[stage.code.results[0]] = target;
@@ -319,12 +358,12 @@ class RowsStep final : public PreparedStep {
   void store(const StepArguments& arguments, size_t output, const Lane* lanes, const Chunk& chunk) const {
     const size_t stream = step_.inputs.size() + output;
     store_blocks(stores_[output], lanes, arguments.outputs[output] + chunk.shift[stream],
-                 chunk.offsets->at[stream].data(), chunk.points * chunk.blocks, chunk.store_valid);
+                 chunk.offsets->at[stream].data(), chunk.points * chunk.group.blocks, chunk.store_valid);
   }
 
   // The total becomes a row scalar, spread over a chunk as the code will read it.
-  void finish(const StepArguments& arguments, const CompiledStage& stage, RowMemory& memory, const ChunkOffsets& outer,
-              int blocks, int valid) const {
+  void finish(const StepArguments& arguments, const CompiledStage& stage, RowMemory& memory, const Group& group) const {
+    const int blocks = group.blocks;
     const int64_t block_lanes = step_.lane.lanes, lanes = blocks * block_lanes;
     Lane* total = memory.accumulator[stage.target];
     alignas(64) Lane totals[kLaneUnit];
@@ -332,38 +371,41 @@ class RowsStep final : public PreparedStep {
       stage.folding.total({total, nullptr}, {totals, nullptr}, blocks);
       for (int b = 0; b < blocks; ++b) std::fill_n(total + b * block_lanes, block_lanes, totals[b]);
     }
-    Chunk one{memory};
-    one.blocks = blocks;
+    const Chunk one{memory, group};
     Slots& slots = stage_slots(stage, one);
     slots[stage.code.inputs[0]] = total;
     execute(stage.code, slots, lanes);
     const Lane* value = slots[stage.code.results[0]];
     Lane* scalar = memory.scalar[stage.target];
     for (int64_t done = 0; done + lanes <= kChunkLanes; done += lanes) std::copy_n(value, lanes, scalar + done);
+    if (plan_.reciprocals[stage.target]) reciprocal_(memory.reciprocal[stage.target], value, value, value, lanes);
     if (stage.output < 0) return;
     const auto output = static_cast<size_t>(stage.output);
     if (stores_[output].lanes == 1) {
       for (int b = 0; b < blocks; ++b) totals[b] = value[b * block_lanes];
       value = totals;
     }
-    store_blocks(stores_[output], value, arguments.outputs[output], outer.at[step_.inputs.size() + output].data(),
-                 blocks, step_.lane.reduced ? stores_[output].lanes : valid);
+    store_blocks(stores_[output], value, arguments.outputs[output],
+                 group.offsets.at[step_.inputs.size() + output].data(), blocks,
+                 step_.lane.reduced ? stores_[output].lanes : group.valid);
   }
 
   const Step& step_;
   Step on_one_core_;  // the step without its split
   const StepInputs inputs_;
   const RowPlan plan_;
+  const MapKernel reciprocal_;
   std::vector<StreamOffsets> strides_;
   std::vector<Port> stores_;
   BoxParts outer_, all_outer_;
   bool joins_cores_ = false;
   Nest inner_;
+  std::vector<uint8_t> moving_;  // streams that move along the row
   int64_t row_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
   int group_ = 1;
-  std::array<bool, kMaxRowRegisters> shared_{};  // inputs that are the same for all rows
-  bool has_iota_ = false;                        // its offsets are its values
+  std::array<bool, kMaxRowRegisters> may_be_shared_{};  // inputs that are loaded for their chunk alone
+  bool has_iota_ = false;                               // its offsets are its values
 };
 
 }  // namespace

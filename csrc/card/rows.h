@@ -1,6 +1,7 @@
 // Rows steps made ready: stages gathered into passes over the row.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "fold.h"
@@ -26,10 +27,10 @@ struct CompiledStage {
   size_t first_constant = 0;  // of the stage's constants among the step's
 };
 
-// What a phrase's link works on: a row register, row scalar, constant, accumulators (by their numbers), a temporary of
-// the chunk, or an output's memory.
+// What a phrase's link works on: a row register, row scalar, its reciprocal, constant, accumulators (by their numbers),
+// a temporary of the chunk, or an output's memory.
 struct RowPlace {
-  enum class Kind : uint8_t { Row, Scalar, Constant, Accumulator, Temporary, Output } kind;
+  enum class Kind : uint8_t { Row, Scalar, Reciprocal, Constant, Accumulator, Temporary, Output } kind;
   uint8_t index;
   bool operator==(const RowPlace&) const = default;
 };
@@ -49,7 +50,9 @@ struct PassPhrases {
     int output;
     uint8_t row;
   };
-  std::vector<Output> outputs;  // to be stored from their rows
+  std::vector<Output> outputs;       // to be stored from their rows
+  std::vector<uint8_t> fractions;    // row registers that are from 0 to 1 or NaN, whatever the data
+  std::vector<uint8_t> reciprocals;  // row scalars that are multiplied by as such
 };
 
 // Stages that can share one walk along the row: none needs a scalar that another of them is still folding.
@@ -63,6 +66,8 @@ struct RowPlan {
   std::vector<RowPass> passes;
   std::vector<int> stored_row;  // place in row memory of a row register that outlives its pass; -1: none
   int stored_rows = 0;
+  std::array<bool, kMaxRowRegisters> fractions{};  // of the passes' phrases
+  std::array<bool, kMaxRowScalars> reciprocals{};
   std::vector<uint8_t> results;  // as Step::row_results
   std::vector<Lane> constants;
   std::vector<RegisterType> types;  // of each output's register

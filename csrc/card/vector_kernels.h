@@ -64,7 +64,8 @@ constexpr size_t kMostPhraseLinks = 8;
 enum class LinkKind : uint8_t {
   Load,
   Save,
-  StoreSen169,  // to memory, rounded
+  StoreSen169,    // to memory, rounded
+  StoreFraction,  // the same for a number from 0 to 1
   // The value and the link's lanes, in this order; SubFrom and DivInto in the other one.
   Add,
   Sub,
@@ -83,8 +84,10 @@ enum class LinkKind : uint8_t {
   Erfc,
   Sigmoid,
   RoundSen169,
-  RoundForExp,    // to SEN169's steps, as far as an exponential can tell
-  RoundFraction,  // a number from 0 to 1 to SEN169
+  RoundForExp,      // to SEN169's steps, as far as an exponential can tell
+  ExpFraction,      // exp of a number not above 0, rounded before and behind
+  SigmoidFraction,  // sigmoid of a SEN169 number, rounded behind
+  RoundFraction,    // a number from 0 to 1 to SEN169
   // The link's lanes are folded with the value, which stays.
   FoldAdd,
   FoldMul,

@@ -34,11 +34,29 @@ struct StoreSen169Link {
   }
 };
 
+struct StoreFractionLink {
+  static constexpr LinkKind kKind = LinkKind::StoreFraction;
+  LANE static void run(std::byte* place, int64_t at, Unit& unit) {
+    store_fraction({unit.v[0], unit.v[1]}, reinterpret_cast<uint16_t*>(place) + at);
+  }
+};
+
 template <LinkKind kLinkKind, typename Function>
 struct LinkOf {
   static constexpr LinkKind kKind = kLinkKind;
   LANE static void run(std::byte*, int64_t, Unit& unit) {
     for (int i = 0; i < kUnitVectors; ++i) unit.v[i] = Function::apply(unit.v[i], unit.v[i]);
+  }
+};
+
+struct ExpFractionLink {
+  static constexpr LinkKind kKind = LinkKind::ExpFraction;
+  LANE static void run(std::byte*, int64_t, Unit& unit) {
+    if (is_flushed_by_exp(unit.v[0], unit.v[1])) {
+      unit = {};
+      return;
+    }
+    for (int i = 0; i < kUnitVectors; ++i) unit.v[i] = exp_fraction(unit.v[i]);
   }
 };
 
@@ -81,6 +99,7 @@ using ErfcLink = LinkOf<LinkKind::Erfc, ErfcVector>;
 using SigmoidLink = LinkOf<LinkKind::Sigmoid, SigmoidVector>;
 using RoundLink = LinkOf<LinkKind::RoundSen169, RoundSen169Vector>;
 using RoundForExpLink = LinkOf<LinkKind::RoundForExp, RoundForExpVector>;
+using SigmoidFractionLink = LinkOf<LinkKind::SigmoidFraction, SigmoidFractionVector>;
 using RoundFractionLink = LinkOf<LinkKind::RoundFraction, RoundFractionVector>;
 using FoldAddLink = FoldLink<LinkKind::FoldAdd, AddVector>;
 using FoldMulLink = FoldLink<LinkKind::FoldMul, MulVector>;
@@ -155,7 +174,14 @@ constexpr KnownPhrase kSentences[] = {
     known<LoadLink, SubLink, ExpLink, SaveLink, FoldAddLink>,
     known<LoadLink, MulLink, RoundLink, AddLink, RoundLink, SaveLink, FoldMaxLink>,
     known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink>,
+    known<LoadLink, AddLink, RoundLink, SaveLink, FoldAddLink, SquareLink, FoldAddLink>,
+    known<LoadLink, FoldAddLink, SquareLink, FoldAddLink>,
     kept<SubLink, RoundForExpLink, ExpLink>,
+    kept<ExpFractionLink>,
+    kept<SubLink, ExpFractionLink>,
+    known<LoadLink, SubLink, ExpFractionLink, SaveLink, FoldAddLink>,
+    known<LoadLink, StoreFractionLink>,
+    known<LoadLink, MulLink, StoreFractionLink>,
     known<LoadLink, RoundFractionLink, SaveLink, FoldAddLink>,
     known<LoadLink, SquareLink, RoundLink, FoldAddLink>,
     known<LoadLink, SubLink, SquareLink, FoldAddLink>,
@@ -173,6 +199,9 @@ constexpr KnownPhrase kSentences[] = {
     kept<RoundFractionLink, MulLink>,
     stored<RoundFractionLink, MulLink>,
     kept<NegLink, ExpLink>,
+    kept<SigmoidFractionLink>,
+    stored<SigmoidFractionLink>,
+    stored<SubLink, MulLink, MulLink, AddLink, RoundLink, MulLink>,
     kept<MulLink, SigmoidLink>,
     kept<MulLink, ErfcLink>,
     kept<AddLink, DivIntoLink, RoundLink, MulLink>,

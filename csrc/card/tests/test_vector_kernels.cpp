@@ -213,6 +213,109 @@ TEST(a_phrase_stores_what_saving_and_storing_would) {
   }
 }
 
+// Runs a phrase of one kernel over all lanes.
+void run_phrase(const VectorKernels& kernels, std::initializer_list<LinkKind> kinds, std::vector<std::byte*> places,
+                size_t lanes) {
+  const std::vector<LinkKind> links(kinds);
+  const Phrase phrase = kernels.find_phrase(links);
+  CHECK_EQ(phrase.length, links.size());
+  std::vector<Link> bound;
+  for (std::byte* place : places) bound.push_back({place, 0});
+  phrase.kernel(bound.data(), static_cast<int64_t>(lanes), static_cast<int64_t>(lanes));
+}
+
+std::byte* bytes_of(const auto& values) {
+  return reinterpret_cast<std::byte*>(const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(values.data())));
+}
+
+// Every number that rounding to SEN169's steps gives, and both sides of where it decides.
+std::vector<Lane> numbers_not_above_zero() {
+  std::vector<Lane> patterns;
+  for (uint32_t grid = 0x80000000u; grid <= 0xFF800000u; grid += 0x4000)
+    for (const uint32_t d : {0u, 1u, 0x1FFFu, 0x2000u, 0x2001u, 0x3FFFu}) patterns.push_back(grid + d);
+  for (const Lane pattern : {0u, 0x7FC00000u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0xFF800001u, 0x7FC02000u})
+    patterns.push_back(pattern);
+  while (patterns.size() % kLaneUnit != 0) patterns.push_back(0);
+  for (int i = 0; i < 64; ++i)  // one among masked ones, in every lane
+    for (int lane = 0; lane < 64; ++lane) patterns.push_back(lane != i ? 0xFF800000u : i % 2 == 0 ? 0xFFC00000u : 0u);
+  return patterns;
+}
+
+TEST(an_exponential_between_roundings_has_the_bits_of_all_three) {
+  const std::vector<Lane> x = numbers_not_above_zero();
+  std::vector<Lane> expected(x.size()), got(x.size());
+  const auto count = static_cast<int64_t>(x.size());
+  const auto apply = [&](const VectorKernels& kernels, Op op, const std::vector<Lane>& from) {
+    kernels.map[static_cast<size_t>(op)](expected.data(), from.data(), from.data(), from.data(), count);
+  };
+  for (const Isa isa : isas()) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    apply(kernels, Op::RoundSen169, x);
+    apply(kernels, Op::Exp, expected);
+    apply(kernels, Op::RoundSen169, expected);
+    run_phrase(kernels, {LinkKind::Load, LinkKind::ExpFraction, LinkKind::Save}, {bytes_of(x), nullptr, bytes_of(got)},
+               x.size());
+    CHECK(same(got, expected));
+  }
+}
+
+TEST(a_sigmoid_of_every_code_is_rounded_with_the_same_bits) {
+  std::vector<Lane> x(65536), expected(x.size()), got(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = register_of(static_cast<uint16_t>(i));
+  x[0x7FFE] = 0x7FFFFFFFu;  // a NaN that an addition to its bits would wrap
+  for (const Isa isa : isas()) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    kernels.map[static_cast<size_t>(Op::Sigmoid)](expected.data(), x.data(), x.data(), x.data(), 65536);
+    kernels.map[static_cast<size_t>(Op::RoundSen169)](expected.data(), expected.data(), x.data(), x.data(), 65536);
+    run_phrase(kernels, {LinkKind::Load, LinkKind::SigmoidFraction, LinkKind::Save},
+               {bytes_of(x), nullptr, bytes_of(got)}, x.size());
+    CHECK(same(got, expected));
+  }
+}
+
+TEST(fractions_are_stored_as_all_numbers_are) {
+  std::vector<Lane> x = interesting_patterns();
+  std::erase_if(x, [](Lane pattern) { return pattern > 0x3F800000u && !std::isnan(std::bit_cast<float>(pattern)); });
+  x.resize(x.size() / kLaneUnit * kLaneUnit);
+  std::vector<uint16_t> expected(x.size()), got(x.size());
+  for (const Isa isa : isas()) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    kernels.store[static_cast<size_t>(HotFormat::Sen169)](x.data(), expected.data(), static_cast<int64_t>(x.size()));
+    run_phrase(kernels, {LinkKind::Load, LinkKind::StoreFraction}, {bytes_of(x), bytes_of(got)}, x.size());
+    CHECK(got == expected);
+  }
+}
+
+// All pairs of significands, at the exponents where quotients are flushed, overflow, and are usual; and what is no
+// number.
+TEST(multiplying_by_a_reciprocal_rounds_as_dividing_does) {
+  std::vector<Lane> numbers, divisors;
+  for (const uint32_t exponent : {0u, 1u, 2u, 16u, 30u, 31u, 32u, 62u, 63u})
+    for (uint32_t fraction = 0; fraction < 512; ++fraction)
+      for (const uint32_t sign : {0u, 0x8000u})
+        numbers.push_back(register_of(static_cast<uint16_t>(sign | exponent << 9 | fraction)));
+  for (const uint32_t exponent : {0u, 31u, 63u})
+    for (uint32_t fraction = 0; fraction < 512; ++fraction)
+      divisors.push_back(register_of(static_cast<uint16_t>(exponent << 9 | fraction)));
+  divisors.push_back(register_of(0x8000));
+  divisors.push_back(register_of(0xFFFF));
+  std::vector<Lane> divisor(numbers.size()), reciprocal(numbers.size()), expected(numbers.size()), got(numbers.size());
+  const auto count = static_cast<int64_t>(numbers.size());
+  const VectorKernels& kernels = vector_kernels(isas().back());
+  const auto apply = [&](Op op, std::vector<Lane>& target, const std::vector<Lane>& a, const std::vector<Lane>& b) {
+    kernels.map[static_cast<size_t>(op)](target.data(), a.data(), b.data(), b.data(), count);
+  };
+  for (const Lane each : divisors) {
+    std::fill(divisor.begin(), divisor.end(), each);
+    apply(Op::Reciprocal, reciprocal, divisor, divisor);
+    apply(Op::Div, expected, numbers, divisor);
+    apply(Op::RoundSen169, expected, expected, expected);
+    apply(Op::Mul, got, numbers, reciprocal);
+    apply(Op::RoundSen169, got, got, got);
+    CHECK(same(got, expected));
+  }
+}
+
 TEST(a_value_that_is_read_again_is_not_lost_in_a_run) {
   const Operands operands;
   const std::vector<VectorCode> codes = {
