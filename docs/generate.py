@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from openspyre.clock.bands import BANDS
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DTYPES, TENSOR_DTYPES
+from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind, Row
 from openspyre.tools.switches import markdown
 
@@ -210,6 +212,31 @@ def example() -> str:
     return "\n" + "\n\n".join(worked()) + "\n\n"
 
 
+def clock_constants() -> str:
+    return table(
+        ("Constant", "Value", "Unit", "Grade", "Build", "What it is"),
+        (
+            (f"`{group}.{name}`", f"{value:.6g}", evidence.unit, evidence.grade, evidence.build, evidence.says)
+            for group, name, value, evidence in SPYRE.rates.constants()
+        ),
+    )
+
+
+def clock_bands() -> str:
+    return table(
+        ("Class", "Median", "90 of 100", "From"),
+        (
+            (
+                kind,
+                f"{band.median:.0%}",
+                f"{band.p90:.0%}",
+                "the scoreboard" if band.measured else "set by hand, see below",
+            )
+            for kind, band in BANDS.items()
+        ),
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "switches": switches,
     "seams": seams,
@@ -221,6 +248,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "fallbacks": fallbacks,
     "passes": passes,
     "example": example,
+    "clock_constants": clock_constants,
+    "clock_bands": clock_bands,
 }
 
 

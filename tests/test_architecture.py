@@ -20,6 +20,7 @@ OPENSPYRE_ROOMS = {
     "compiler": {"artifact", "spec"},
     "backend": {"artifact", "program", "spec"},
     "card": {"program", "spec"},
+    "clock": {"artifact", "program", "spec"},
 }
 ALL_ROOMS = {*OPENSPYRE_ROOMS, "tools"}
 ALLOWED = OPENSPYRE_ROOMS | {"tools": ALL_ROOMS, "torch_spyre": ALL_ROOMS}

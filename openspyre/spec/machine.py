@@ -3,7 +3,9 @@
 A "what if" card is `dataclasses.replace(SPYRE, cores=16)`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from openspyre.spec.rates import Rates
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -54,6 +56,9 @@ class Machine:
 
     # Cluster
     max_cards: int = 8
+
+    # What the clock goes by; the rates above are peaks on paper.
+    rates: Rates = field(default_factory=Rates)
 
     @property
     def usable_device_memory_bytes(self) -> int:
