@@ -99,6 +99,18 @@ class Settings:
         "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", 4, integer(1, 8), "streams that prepare launches on the host"
     )
     sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
+    planner: str = switch(
+        "OPENSPYRE_PLANNER",
+        "documented",
+        choice("documented"),
+        "how work is divided over the cores: by the documents' rules",
+    )
+    core_id_k_fast_emission: bool = switch(
+        "SPYRE_CORE_ID_K_FAST_EMISSION",
+        True,
+        BOOL,
+        "cores next to each other have the parts of a product's sum that is divided",
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,

@@ -68,14 +68,14 @@ class Operation:
     unit: str = "sfp"
 
 
-def superdsc_of(operation: Operation, symbol: Callable[[Address], int]) -> SuperDsc:
+def superdsc_of(operation: Operation, symbol: Callable[[Address], int], *, k_fast: bool = True) -> SuperDsc:
     """An operation's SuperDSC, still without its number; symbols are asked for as addresses are found."""
-    return _Writer(operation, symbol).superdsc()
+    return _Writer(operation, symbol, k_fast).superdsc()
 
 
 class _Writer:
-    def __init__(self, operation: Operation, symbol: Callable[[Address], int]) -> None:
-        self.operation, self.symbol = operation, symbol
+    def __init__(self, operation: Operation, symbol: Callable[[Address], int], k_fast: bool) -> None:
+        self.operation, self.symbol, self.k_fast = operation, symbol, k_fast
         known = HARDWARE.get(operation.op.removesuffix("nonstick"))
         self.unit = operation.unit if known is None else known.unit
         self.product = known is not None and known.shape is Shape.CONTRACTION
@@ -134,7 +134,8 @@ class _Writer:
 
     def _slices(self, axes: tuple[Axis, ...]) -> tuple[tuple[int, ...], ...]:
         """A divided sum over k has neighbours add up."""
-        return core_slices(tuple([axis.split for axis in axes]), last_fastest=self.product and axes[-1].split > 1)
+        k_first = self.k_fast and self.product and axes[-1].split > 1
+        return core_slices(tuple([axis.split for axis in axes]), last_fastest=k_first)
 
     def _tensors(self, slices: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:
         roles: dict[tuple[frozenset[str], str, int], tuple[str, tuple[str, ...]]] = {}
