@@ -47,7 +47,7 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
         StageProducts(),
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
-        DivideWork(machine.cores, limit=machine.max_span_bytes_per_core_and_tensor),
+        DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         PlaceBuffers(),
     )
 

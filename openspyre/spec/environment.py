@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openspyre.spec.errors import EnvironmentVariableError, InvalidDevice
-from openspyre.spec.machine import GIB, MIB, SPYRE, Machine
+from openspyre.spec.machine import GIB, KIB, MIB, SPYRE, Machine
 from openspyre.spec.switches import BOOL, INDICES, PATH, TEXT, Switch, choice, integer, number, switch
 
 _LEVELS = choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -66,9 +66,9 @@ class Settings:
     )
     core_span_mib: int = switch(
         "OPENSPYRE_CORE_SPAN_MIB",
-        SPYRE.max_span_bytes_per_core_and_tensor // MIB,
+        256,
         integer(1, 1 << 20),
-        "MiB of one tensor that one core may reach in one step",
+        "MiB, less a page of 4096 bytes, of one tensor that one core may reach in one step",
     )
     isa: str = switch(
         "OPENSPYRE_ISA",
@@ -99,6 +99,18 @@ class Settings:
         "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", 4, integer(1, 8), "streams that prepare launches on the host"
     )
     sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
+    planner: str = switch(
+        "OPENSPYRE_PLANNER",
+        "documented",
+        choice("documented"),
+        "how work is divided over the cores: by the documents' rules",
+    )
+    core_id_k_fast_emission: bool = switch(
+        "SPYRE_CORE_ID_K_FAST_EMISSION",
+        True,
+        BOOL,
+        "cores next to each other have the parts of a product's sum that is divided",
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,
@@ -144,7 +156,7 @@ class Settings:
     @property
     def machine(self) -> Machine:
         """The card that programs are planned for and checked against."""
-        return replace(SPYRE, max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB)
+        return replace(SPYRE, max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB - 4 * KIB)
 
     def visible_cards(self) -> tuple[int, ...]:
         """Physical index of each visible card; its place in the tuple is the index programs use."""

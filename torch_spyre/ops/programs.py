@@ -18,6 +18,7 @@ from openspyre.card.cards import settings_in_force
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.ir import Program
+from openspyre.compiler.planner import STRATEGIES
 from openspyre.program import model as card_program
 from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
@@ -49,9 +50,10 @@ class Compiled:
 
 def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool = True) -> Compiled:
     """All the way, with fusion unless the user has switched it off."""
+    planning()
     lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
-    emitted = emit_documented(lowered)
+    emitted = emit_documented(lowered, k_fast=config.core_id_k_fast_emission)
     made = perf_counter()
     unfused = backend.compile_emitted(emitted)
     fused = backend.FuseSteps().fused(unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
@@ -113,3 +115,12 @@ def planned_machine() -> Machine:
     if not 1 <= config.sencores <= SPYRE.cores:
         raise InvalidArgument(f"config.sencores is {config.sencores}: a card has 1 to {SPYRE.cores} cores to plan for")
     return replace(settings_in_force().machine, cores=config.sencores)
+
+
+def planning() -> str:
+    """All that decides how a program is planned, for keys of caches."""
+    if config.planner not in STRATEGIES:
+        raise InvalidArgument(
+            f"config.planner is {config.planner!r}: work is divided by one of {', '.join(STRATEGIES)}"
+        )
+    return f"{planned_machine()} planner={config.planner} k_fast={config.core_id_k_fast_emission}"
