@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Iterable
 
-from openspyre.spec.hardware import HARDWARE, HardwareOp, formats_of_op
+from openspyre.spec.hardware import HARDWARE, HardwareOp
 from openspyre.spec.ops import TABLE, OpClass, Row
 
 _HARDWARE_COLUMNS = ("op", "shape", "unit", "inputs", "constants", "formats")
@@ -59,12 +59,12 @@ def _hardware_record(op: HardwareOp) -> dict[str, object]:
         "unit": op.unit,
         "inputs": op.inputs,
         "constants": list(op.constants),
-        "formats": [form.name for form in formats_of_op(op)],
+        "formats": [form.name for form in op.formats],
     }
 
 
 def _hardware_cells(op: HardwareOp) -> tuple[str, ...]:
-    formats = ", ".join(form.name for form in formats_of_op(op))
+    formats = ", ".join(form.name for form in op.formats)
     return op.name, op.shape.value, op.unit, str(op.inputs), ", ".join(op.constants) or "-", formats
 
 

@@ -14,6 +14,7 @@ import torch
 from openspyre.compiler.ir import Access, Dim, Op
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
+from openspyre.spec.ops import Indexing
 from torch_spyre.ops import masked
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.creation import held_as
@@ -143,7 +144,7 @@ def _scatter(call: Call, builder: ProgramBuilder) -> Scatter | None:
     """Every element has an index of its own: dims other than the indexed one are walked together."""
     x, index = call.given["self"], call.given["index"]
     reduce = call.given.get("reduce")
-    adds = call.binding.rows[0].name == "scatter_add" or reduce in ("add", "sum")
+    adds = call.binding.rows[0].indexing is Indexing.ADD or reduce in ("add", "sum")
     if not usable(index) or x.dim() == 0 or index.dim() != x.dim() or (reduce is not None and not adds):
         return None
     if not call.given.get("include_self", True):

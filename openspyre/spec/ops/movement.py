@@ -23,6 +23,7 @@ _RELAYOUT = Row(
     Kind.MOVEMENT,
     "any view into any view of any layout: the general data movement of this card, where hardware has no single op",
     artifact="openspyre.relayout",
+    undecided=True,
     aten=("clone", "cat", "cat.out", "roll"),
 )
 MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY)

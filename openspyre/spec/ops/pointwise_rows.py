@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from openspyre.spec.ops.expression import Lane, Value, call, to_bool, to_float, to_int
-from openspyre.spec.ops.row import Kind, Promotion, Row, Samples
+from openspyre.spec.ops.row import Kind, OnTruths, Promotion, Row, Samples
 
 POSITIVE = Samples(low=0.01, high=8.0)
 NONZERO = Samples(nonzero=True)
 UNIT = Samples(low=-1.0, high=1.0)
+TRUTH_AND, TRUTH_OR, TRUTH_XOR, TRUTH_NOT = (
+    OnTruths("mul"),
+    OnTruths("maximum"),
+    OnTruths("notequal"),
+    OnTruths("equal", (0.0,)),
+)
 
 
 def pointwise(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
