@@ -1,10 +1,9 @@
-// clone, cat, roll: elements go somewhere else and nothing is computed. The DMA takes sizes as data, so a cache that
+// clone, cat: elements go somewhere else and nothing is computed. The DMA takes sizes as data, so a cache that
 // grows by a step at a time needs no program per length (D7). Shapes, dtypes and errors of cat are torch's.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/ops/_copy_from.h>
 #include <ATen/ops/cat_meta_dispatch.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
 
@@ -90,41 +89,12 @@ at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& 
   return out;
 }
 
-// Along every rolled dim the result is two blocks that changed places.
-void roll_blocks(const at::Tensor& source, const at::Tensor& target, at::IntArrayRef ahead) {
-  const int64_t dim = static_cast<int64_t>(ahead.size()) - 1;
-  if (dim < 0) return move(source, target);
-  const at::IntArrayRef rest = ahead.slice(0, ahead.size() - 1);
-  const int64_t size = source.size(dim), shift = ahead[static_cast<size_t>(dim)];
-  roll_blocks(source.narrow(dim, 0, size - shift), target.narrow(dim, shift, size - shift), rest);
-  if (shift > 0) roll_blocks(source.narrow(dim, size - shift, shift), target.narrow(dim, 0, shift), rest);
-}
-
-at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
-  TORCH_CHECK(!shifts.empty(), "`shifts` required");
-  const bool flat = dims.empty() && shifts.size() == 1;
-  TORCH_CHECK(flat || shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
-              ", dims:", dims.size());
-  at::Tensor result = at::empty(self.sizes(), self.options());
-  if (self.numel() == 0) return result;
-  const at::Tensor source = flat ? self.reshape({self.numel()}) : self;
-  c10::SmallVector<int64_t, 8> ahead(static_cast<size_t>(source.dim()), 0);
-  for (size_t i = 0; i < shifts.size(); ++i) {
-    const int64_t dim = flat ? 0 : c10::maybe_wrap_dim(dims[i], source.dim()), size = source.size(dim);
-    int64_t& shift = ahead[static_cast<size_t>(dim)];
-    shift = (((shift + shifts[i]) % size) + size) % size;
-  }
-  roll_blocks(source, result.view(source.sizes()), ahead);
-  return result;
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("clone", TORCH_FN(Translated<&clone>::call));
   m.impl("cat", TORCH_FN(Translated<&cat>::call));
   m.impl("cat.out", TORCH_FN(Translated<&cat_out>::call));
-  m.impl("roll", TORCH_FN(Translated<&roll>::call));
 }
 
 }  // namespace torch_spyre

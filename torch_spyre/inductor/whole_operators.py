@@ -36,8 +36,8 @@ def keep_whole() -> None:
         for overload, decomposition in list(table.items()):
             if isinstance(overload, OpOverload) and _stays(overload):
                 table[overload] = _by_device(_as_it_is, decomposition)
-        table[to_copy] = _moves_whole(table[to_copy])
-        table[embedding_bag] = _by_device(_bags_without_end, table.get(embedding_bag, _as_it_is))
+        for overload, make in OTHERWISE.items():
+            table[overload] = make(table.get(overload, _as_it_is))
         for overload, composition in (composed.table() | random_operators.RETOLD).items():
             table[overload] = _by_device(composition, table.get(overload, _as_it_is))
 
@@ -105,6 +105,10 @@ def _moves_whole(others: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
+def _bags(others: Callable[..., Any]) -> Callable[..., Any]:
+    return _by_device(_bags_without_end, others)
+
+
 def _bags_without_end(weight: Any, indices: Any, offsets: Any, *more: Any) -> Any:
     """The end of the last bag is the end of the indices. With it among the offsets, torch describes a bag too many for all
     devices but the CPU, where this runs."""
@@ -117,3 +121,7 @@ def _bags_without_end(weight: Any, indices: Any, offsets: Any, *more: Any) -> An
 def _is_ours(leaf: Any) -> bool:
     device = leaf.device if isinstance(leaf, torch.Tensor) else leaf
     return isinstance(device, torch.device) and device.type == DEVICE_NAME
+
+
+# Operators with a decomposition of ours for graphs alone, made from torch's.
+OTHERWISE: dict[Any, Callable[[Callable[..., Any]], Callable[..., Any]]] = {to_copy: _moves_whole, embedding_bag: _bags}

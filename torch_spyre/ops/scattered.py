@@ -36,7 +36,7 @@ class Scatter:
 
 
 def serves(binding: Binding) -> bool:
-    return aten_name(binding).rstrip("_") in _SCATTERS
+    return aten_name(binding).rstrip("_") in SCATTERS
 
 
 def compile_call(call: Call) -> CallPlan | None:
@@ -49,7 +49,7 @@ def compile_call(call: Call) -> CallPlan | None:
     if done is not None:
         return done
     builder = ProgramBuilder(call)
-    scatter = _SCATTERS[aten_name(call.binding).rstrip("_")](call, builder)
+    scatter = SCATTERS[aten_name(call.binding).rstrip("_")](call, builder)
     if scatter is None or (scatter.adds and x.dtype is torch.bool):
         return None
     (_elements if scatter.by_element or not scatter.space.rows else _rows)(builder, x, scatter)
@@ -173,7 +173,7 @@ def _filled(call: Call, builder: ProgramBuilder, size: tuple[int, ...]) -> Acces
     return filled
 
 
-_SCATTERS: dict[str, Callable[[Call, ProgramBuilder], Scatter | None]] = {
+SCATTERS: dict[str, Callable[[Call, ProgramBuilder], Scatter | None]] = {
     "index_put": _index_put,
     "index_add": lambda call, builder: _index_rows(call, builder, adds=True),
     "index_copy": lambda call, builder: _index_rows(call, builder, adds=False),

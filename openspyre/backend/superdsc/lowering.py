@@ -47,9 +47,13 @@ def lowering_of(op: SuperDsc) -> Lowering | None:
     """How the card computes an op; None if it does not know it."""
     if any(tensor.indirection is Indirection.VALUE for tensor in op.tensors):
         return lower_indexed
-    if op.op in _OWN:
-        return _OWN[op.op]
-    row = _ROWS.get(op.op.removesuffix("nonstick"))
+    return lowering_of_name(op.op)
+
+
+def lowering_of_name(op: str) -> Lowering | None:
+    if op in _OWN:
+        return _OWN[op]
+    row = _ROWS.get(op.removesuffix("nonstick"))
     if row is None:
         return None
     match row.kind:

@@ -24,7 +24,7 @@ _RELAYOUT = Row(
     "any view into any view of any layout: the general data movement of this card, where hardware has no single op",
     artifact="openspyre.relayout",
     undecided=True,
-    aten=("clone", "cat", "cat.out", "roll"),
+    aten=("clone", "cat", "cat.out"),
 )
 MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY)
 
