@@ -6,15 +6,12 @@ A weight is such an input. The layout is the one with which the whole program mo
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
+from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Access, Program
 from openspyre.compiler.legality import turned
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
-from openspyre.compiler.passes.drop_dead import DropDead
-from openspyre.compiler.passes.eliminate_copies import EliminateCopies
-from openspyre.compiler.passes.expand_composites import ExpandComposites
-from openspyre.compiler.passes.fold_constants import FoldConstants
-from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 
@@ -27,9 +24,12 @@ def wished_layouts(program: Program, lowered: Program, movable: Collection[str])
     moved = _moved_by_all(lowered) & frozenset(movable)
     if not moved:
         return {}
-    asked = ChooseLayouts(movable=tuple(sorted(moved))).run(
-        DropDead().run(EliminateCopies().run(FoldConstants().run(OrderSums().run(ExpandComposites().run(program)))))
-    )
+    asked = program
+    for step in pipeline.passes():
+        if isinstance(step, ChooseLayouts):
+            asked = replace(step, movable=tuple(sorted(moved))).run(asked)
+            break
+        asked = step.run(asked)
     present = {buffer.name: buffer.layout for buffer in program.buffers}
     chosen = {buffer.name: buffer.layout for buffer in asked.buffers if buffer.name in moved}
     return {name: layout for name, layout in chosen.items() if layout is not None and layout != present[name]}

@@ -121,8 +121,9 @@ def row_lines() -> dict[str, tuple[str, int]]:
             case ast.Call(func=ast.Name(id=maker), args=[ast.Constant(value=str(name), lineno=line), _, *_]):
                 if maker not in _EXPRESSIONS:
                     found.setdefault(name, (shown(file), line))
-    for file, node in nodes:
-        match node:
-            case ast.Constant(value=str(name), lineno=line):
-                found.setdefault(name, (shown(file), line))
+    for kind in (ast.Tuple, ast.Constant):  # ("eq", "==", ...), then anything
+        for file, node in nodes:
+            first = node.elts[0] if isinstance(node, ast.Tuple) and node.elts else node
+            if isinstance(node, kind) and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                found.setdefault(first.value, (shown(file), first.lineno))
     return {name: found[name] for name in TABLE if name in found}

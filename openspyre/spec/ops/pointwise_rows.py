@@ -17,10 +17,9 @@ TRUTH_AND, TRUTH_OR, TRUTH_XOR, TRUTH_NOT = (
 
 
 def pointwise(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
-    """A row whose artifact, aten and Inductor names are its own unless told otherwise."""
+    """A row whose artifact and aten names are its own unless told otherwise."""
     fields.setdefault("artifact", name)
     fields.setdefault("aten", (name,))
-    fields.setdefault("inductor", (name,))
     return Row(name=name, kind=Kind.POINTWISE, summary=summary, body=body, **fields)
 
 

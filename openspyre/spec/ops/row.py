@@ -113,7 +113,6 @@ class Row:
     mixes_formats: bool = False  # operands may be fp32 beside 16 bits; the result is as the first
     unit: Unit = Unit.SFP
     aten: tuple[str, ...] = ()
-    inductor: tuple[str, ...] = ()
     operands: int = 1
     scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
     constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_
