@@ -139,14 +139,16 @@ def test_private_torch_symbols_stand_in_torch_seams_alone(path: Path) -> None:
 
 def test_names_say_what_a_module_is() -> None:
     sources = files(
-        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".pyi", ".cpp", ".h")
+        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".pyi", ".cpp", ".h", ".inl")
     )
     parts = {(shown(path), part) for path in sources for part in (*path.relative_to(ROOT).parent.parts, path.stem)}
     assert sorted(name for name, part in parts if part in FORBIDDEN_NAMES or part.endswith("_v2")) == []
 
 
 def test_no_file_outgrows_its_reader() -> None:
-    sources = files("openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".cpp", ".h"))
+    sources = files(
+        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".cpp", ".h", ".inl")
+    )
     lengths = {shown(path): len(path.read_text().splitlines()) for path in sources}
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in LONG_FILES} == {}
     assert [name for name in LONG_FILES if lengths.get(name, 0) <= MAX_LINES] == [], "no longer needs its exception"
@@ -165,7 +167,7 @@ def test_the_card_includes_neither_torch_nor_python() -> None:
     foreign = ("torch/", "c10/", "ATen/", "pybind11/", "Python.h")
     wrong = [
         f"{shown(path)}: {line}"
-        for path in files("csrc/card", suffixes=(".cpp", ".h"))
+        for path in files("csrc/card", suffixes=(".cpp", ".h", ".inl"))
         for line in path.read_text().splitlines()
         if line.startswith("#include") and any(name in line for name in foreign)
     ]

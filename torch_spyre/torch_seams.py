@@ -316,7 +316,7 @@ def dynamo_device_interface() -> type:
 def rename_backend() -> None:
     """PrivateUse1 is called spyre from now on."""
     if torch._C._get_privateuse1_backend_name() != DEVICE_NAME:
-        torch.utils.rename_privateuse1_backend(DEVICE_NAME)
+        torch.utils.rename_privateuse1_backend(DEVICE_NAME)  # type: ignore[attr-defined]
 
 
 def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -115,7 +115,8 @@ struct Sen169ToFp32 {
       const U32 magnitude = code & 0x7FFF;
       const U32 nonzero = ((magnitude << 14) + (96u << 23)) & (U32)((S32)magnitude > 0);
       const auto special = (U32)((S32)magnitude > 0x7FFD);
-      const U32 infinite_or_nan = 0x7F400000 - (magnitude << 22);  // 0x7F800000 for the code of infinity, else 0x7FC00000
+      const U32 infinite_or_nan =
+          0x7F400000 - (magnitude << 22);  // 0x7F800000 for the code of infinity, else 0x7FC00000
       store(to + i, ((code & 0x8000) << 16) | (nonzero & ~special) | (special & infinite_or_nan));
     }
   }

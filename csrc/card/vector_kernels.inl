@@ -174,15 +174,14 @@ LOAD(Int8, int8_t, static_cast<int32_t>(code))
 LOAD(UInt8Word, uint32_t, code & 0xFFu)
 // Below the first binade a code counts steps of the smallest number.
 LOAD(Fp8E4M3, uint8_t,
-     (code & 0x7Fu) == 0x7Fu ? 0x7FC00000u
-                             : ((code & 0x80u) << 24 |
-                                ((code & 0x7Fu) < 8 ? as_bits(static_cast<float>(code & 0x7F) * 0x1p-9f)
-                                                    : ((code & 0x7Fu) << 20) + (120u << 23))))
+     (code & 0x7Fu) == 0x7Fu
+         ? 0x7FC00000u
+         : ((code & 0x80u) << 24 | ((code & 0x7Fu) < 8 ? as_bits(static_cast<float>(code & 0x7F) * 0x1p-9f)
+                                                       : ((code & 0x7Fu) << 20) + (120u << 23))))
 LOAD(Fp8E5M2, uint8_t,
      code == 0x80u ? 0x7FC00000u
-                   : ((code & 0x80u) << 24 |
-                      ((code & 0x7Fu) < 4 ? as_bits(static_cast<float>(code & 0x7F) * 0x1p-17f)
-                                          : ((code & 0x7Fu) << 21) + (111u << 23))))
+                   : ((code & 0x80u) << 24 | ((code & 0x7Fu) < 4 ? as_bits(static_cast<float>(code & 0x7F) * 0x1p-17f)
+                                                                 : ((code & 0x7Fu) << 21) + (111u << 23))))
 STORE(Fp32, uint32_t, (bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC00000u : bits)
 STORE(Word, uint32_t, bits)
 STORE(BoolSen169, uint16_t, as_float(bits) != 0.0f ? 0x3E00u : 0u)
@@ -192,8 +191,8 @@ STORE(Int8, uint8_t, bits)
 STORE(UInt8Word, uint32_t, bits & 0xFFu)
 
 #include "vector_folds.inl"
-#include "vector_random.inl"
 #include "vector_phrases.inl"
+#include "vector_random.inl"
 
 #define VECTOR_KERNEL(op) constexpr MapKernel op##_kernel = map_vectors<op##Vector>;
 VECTOR_KERNEL(Add)

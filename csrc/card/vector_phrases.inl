@@ -148,8 +148,8 @@ constexpr auto kAfterSub = each_after<SubLink>(Arithmetic());
 constexpr auto kAfterMul = each_after<MulLink>(Arithmetic());
 constexpr auto kAfterDiv = each_after<DivLink>(Arithmetic());
 
-// Longer ones that models spend their time in. Little stands behind exp and its like: the chain of instructions that wait
-// for each other would be longer than processors overlap.
+// Longer ones that models spend their time in. Little stands behind exp and its like: the chain of instructions that
+// wait for each other would be longer than processors overlap.
 constexpr KnownPhrase kSentences[] = {
     kept<SubLink, ExpLink>,
     known<LoadLink, SubLink, ExpLink, SaveLink, FoldAddLink>,

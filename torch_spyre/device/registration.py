@@ -19,12 +19,12 @@ def register() -> None:
     _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise)
     torch_seams.rename_backend()
     torch_seams.register_device_module(DEVICE_NAME, api)
-    torch.utils.generate_methods_for_privateuse1_backend(
+    torch.utils.generate_methods_for_privateuse1_backend(  # type: ignore[attr-defined]
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    torch.Tensor.device_tensor_layout = api.device_tensor_layout
-    torch.accelerator.manual_seed = api.manual_seed
-    torch.accelerator.manual_seed_all = api.manual_seed_all
+    torch.Tensor.device_tensor_layout = api.device_tensor_layout  # type: ignore[attr-defined]
+    torch.accelerator.manual_seed = api.manual_seed  # type: ignore[attr-defined]
+    torch.accelerator.manual_seed_all = api.manual_seed_all  # type: ignore[attr-defined]
     replacements.install()
     artifacts.register()
 

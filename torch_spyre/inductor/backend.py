@@ -34,7 +34,7 @@ from torch_spyre.torch_seams import wrap
 _numbers = itertools.count()
 
 
-class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
+class BundlePass(CustomGraphModulePass):
     """Runs at the end of Inductor's passes on the graph, for each graph and subgraph with tensors on the device."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:

@@ -133,7 +133,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
             for tensor in nodes[source].tensors:
                 if tensor.is_on_card and tensor.storage not in made and not tensor.is_empty:
                     sources.add(_whole(plan.owner[tensor.storage], source))
-    updated = {nodes[node.args[0]].storages[0] for node in members if nodes[node].mutates}
+    updated = {nodes[_changed(node)].storages[0] for node in members if nodes[node].mutates}
     known = {node: packed(values) for node in sources if (values := known_values(node)) is not None}
     sources -= known.keys()
     results = [node for node in members if not nodes[node].mutates and _read_outside(node, inside, nodes)]
@@ -170,7 +170,14 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
             node.replace_all_uses_with(part, delete_user_cb=lambda user: user not in inside)
     for node in members:
         if nodes[node].mutates:
-            node.replace_all_uses_with(node.args[0])
+            node.replace_all_uses_with(_changed(node))
+
+
+def _changed(node: Node) -> Node:
+    """What a call that mutates writes to."""
+    first = node.args[0]
+    assert isinstance(first, Node)
+    return first
 
 
 def _whole(owner: Node, source: Node) -> Node:
@@ -221,7 +228,7 @@ def _in_order(graph: torch.fx.Graph, plan: _Plan) -> None:
     pending: list[Node] = list(graph.nodes)
     previous = graph._root
     while pending:
-        waiting = []
+        waiting: list[Node] = []
         for node in pending:
             if earlier[node] <= placed and (node.op != "output" or not waiting):
                 placed.add(node)

@@ -104,7 +104,7 @@ def _recording(with_inputs: bool) -> Iterator[list[_Launch]]:
     """Code that is generated inside calls the recorder; none of it is kept for later calls."""
     recorder = _Recorder(with_inputs)
     torch.compiler.reset()
-    launching.open_graph, launching.launch = recorder.open, recorder.launch
+    launching.open_graph, launching.launch = recorder.open, recorder.launch  # type: ignore[assignment]
     try:
         yield recorder.launches
     finally:

@@ -24,7 +24,7 @@ def unfold(graph: torch.fx.Graph) -> None:
         if target is None or any(user.target is not operator.getitem for user in node.users):
             continue
         for pick in list(node.users):
-            place = int(pick.args[1])  # type: ignore[call-overload]
+            place = int(pick.args[1])
             with graph.inserting_before(node):
                 args, kwargs = _arguments(node, target, place)
                 call = graph.call_function(target, args, kwargs)

@@ -137,6 +137,8 @@ class Lying:
 
     @classmethod
     def of(cls, fake: torch.Tensor) -> Lying:
+        size: tuple[Any, ...]
+        stride: tuple[Any, ...]
         size, stride, offset = tuple(fake.shape), fake.stride(), fake.storage_offset()
         symbols: set[str] = set()
         if not {*map(type, size), *map(type, stride)} <= _INT:

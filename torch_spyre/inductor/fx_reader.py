@@ -87,7 +87,7 @@ class Reader:
         return GraphCall(name, arguments, self._results(node), origin_of(node))
 
     def _results(self, node: Node) -> tuple[int, ...]:
-        value = node.meta.get("val")
+        value: Any = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return (self.value(value, node.name, made=True),)
         everything = node.meta.get(ALL_RESULTS, False)

@@ -22,7 +22,7 @@ from torch_spyre.inductor.library import find
 from torch_spyre.inductor.report import report_of
 
 
-class BundleKernel(ir.ExternKernel):  # type: ignore[misc]
+class BundleKernel(ir.ExternKernel):
     """One launch: tensors, symbols and numbers in, the tensors it makes out; inputs it updates are written in place.
 
     A number is an expression, or a tensor of the host, which then is an input after those of the card.
@@ -124,7 +124,7 @@ def _layout(tensor: torch.Tensor) -> Any:
     return ir.FixedLayout(tensor.device, tensor.dtype, sizes, [_expression(n) for n in tensor.stride()])
 
 
-class SpyreWrapper(PythonWrapperCodegen):  # type: ignore[misc, valid-type]
+class SpyreWrapper(PythonWrapperCodegen):
     """Generated code carries the text of its graphs and calls `spyre_launch` once per bundle."""
 
     @staticmethod
@@ -170,7 +170,7 @@ def spyre_wrapper(wrapper: Any) -> SpyreWrapper:
     return wrapper
 
 
-class SpyreScheduling(BaseScheduling):  # type: ignore[misc, valid-type]
+class SpyreScheduling(BaseScheduling):
     """Sees only externs: there is nothing to fuse and nothing to generate."""
 
     def get_backend_features(self, device: torch.device) -> Any:
@@ -202,7 +202,7 @@ class SpyreScheduling(BaseScheduling):  # type: ignore[misc, valid-type]
         )
 
 
-class SpyreOpOverrides(DeviceOpOverrides):  # type: ignore[misc, valid-type]
+class SpyreOpOverrides(DeviceOpOverrides):
     """Text that generated wrappers use around the device."""
 
     def import_get_raw_stream_as(self, name: str) -> str:

@@ -23,4 +23,4 @@ def clear() -> None:
 
 def get_raw_stream(device: int) -> int:
     """The stream generated code runs on; launches find it by themselves."""
-    return torch.spyre.current_stream(device).stream_id
+    return torch.spyre.current_stream(device).stream_id  # type: ignore[attr-defined]

@@ -20,8 +20,8 @@ def accesses_of(program: Program) -> Accesses:
 
 def stays_inside(accesses: Accesses, buffer: str, tensor: torch.Tensor) -> bool:
     """True if every access to the buffer walks over elements of the tensor; as_strided may reach others."""
-    box = _merged(tensor)
-    return all(_walks_in(access, op, tensor.storage_offset(), box) for op, access in accesses.get(buffer, ()))
+    box, start = _merged(tensor), int(tensor.storage_offset())
+    return all(_walks_in(access, op, start, box) for op, access in accesses.get(buffer, ()))
 
 
 def _merged(tensor: torch.Tensor) -> list[tuple[int, int]]:

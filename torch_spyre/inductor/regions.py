@@ -64,7 +64,7 @@ def _touches_card(node: Node) -> bool:
 
 def _can_be_put_back(call: Node, region: torch.fx.GraphModule) -> bool:
     """Its results are picked one by one, and no size is known to its call only."""
-    (results,) = region.graph.output_node().args
+    results = _results(region)
     return (
         all(user.target is operator.getitem for user in call.users)
         and all(isinstance(result, Node) for result in results)
@@ -72,16 +72,21 @@ def _can_be_put_back(call: Node, region: torch.fx.GraphModule) -> bool:
     )
 
 
+def _results(region: torch.fx.GraphModule) -> Any:
+    (results,) = region.graph.output_node().args
+    return results
+
+
 def _inline(module: torch.fx.GraphModule, call: Node, region: torch.fx.GraphModule) -> None:
     graph, inside = module.graph, region.graph
-    known: dict[Node, Node] = dict(zip(inside.find_nodes(op="placeholder"), call.args[2:], strict=True))
+    known: dict[Any, Any] = dict(zip(inside.find_nodes(op="placeholder"), call.args[2:], strict=True))
     with graph.inserting_before(call):
         for node in inside.nodes:
             if node.op not in ("placeholder", "output"):
                 known[node] = graph.node_copy(node, known.__getitem__)
                 if node.op == "get_attr":
                     known[node].target = _adopt(module, region, str(node.target))
-    (results,) = inside.output_node().args
+    results = _results(region)
     for pick in list(call.users):
         pick.replace_all_uses_with(known[results[pick.args[1]]])
         graph.erase_node(pick)

@@ -204,7 +204,7 @@ def compile_graph(
     return Specialised(
         program=compiled,
         symbols=tuple(places[name] for name in tensors),
-        offsets=tuple(inputs[places[name]].storage_offset() if places[name] >= 0 else 0 for name in tensors),
+        offsets=tuple(int(inputs[places[name]].storage_offset()) if places[name] >= 0 else 0 for name in tensors),
         results=(*results, *updated),
         constants=tuple(scalar.word for scalar in program.scalars if scalar.word is not None),
         numbers=tuple(_source(number) for number in found.numbers),
@@ -236,7 +236,9 @@ def _on_inputs(
 ) -> ir.Program:
     """The program on the buffers the inputs lie in, from where in them they start."""
     described = {graph.values[number].buffer: graph.values[number] for number in graph.inputs}
-    shifts = {name: tensor.storage_offset() - evaluate(described[name].offset, known) for name, tensor in given.items()}
+    shifts = {
+        name: int(tensor.storage_offset()) - evaluate(described[name].offset, known) for name, tensor in given.items()
+    }
     buffers = tuple(_buffer(b, given[b.name]) if b.name in given else b for b in program.buffers)
     ops = tuple(_shift(op, shifts) for op in program.ops) if any(shifts.values()) else program.ops
     return replace(program, buffers=buffers, body=ops)

@@ -82,7 +82,7 @@ def _changed_in_place(target: str) -> Spelling:
 def _padded(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     x, pads, value = arguments
     splicer.run("aten.fill_.Scalar", [out, value], [out])
-    inner = out
+    inner: Any = out
     for pair in range(len(pads) // 2):
         dim, before, after = x.dim() - 1 - pair, pads[2 * pair], pads[2 * pair + 1]
         x = x.narrow(dim, max(-before, 0), x.shape[dim] - max(-before, 0) - max(-after, 0))
@@ -97,7 +97,7 @@ def _repeated(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     if out.numel() == 0:
         return
     spread = [(n, e) for n, e in zip(times, extents, strict=True)]
-    target = out.as_strided(
+    target: Any = out.as_strided(
         [m for n, e in spread for m in (n, e) if m > 1],
         [m for (n, e), s in zip(spread, out.stride(), strict=True) for k, m in ((n, s * e), (e, s)) if k > 1],
     )
@@ -110,7 +110,8 @@ def _repeated(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
 
 def _reshaped(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     """A reshape that had to copy: the result is dense, so that it can be seen in the shape of the first argument."""
-    splicer.move(arguments[0], out.view(arguments[0].shape))
+    seen: Any = out.view(arguments[0].shape)
+    splicer.move(arguments[0], seen)
 
 
 def _by_tensor(target: str) -> Spelling:

@@ -38,7 +38,7 @@ class SplicedCall(Call):
         self.splicer, self.fixed = splicer, tuple(results)
 
     @property
-    def outcomes(self) -> tuple[torch.Tensor, ...]:  # type: ignore[override]
+    def outcomes(self) -> tuple[torch.Tensor, ...]:
         return self.fixed
 
     @outcomes.setter
@@ -183,7 +183,7 @@ def _number(operand: Scalar, value: Any, encoding: str) -> float | Number:
 
 
 def _plain(value: Any) -> float | int:
-    return value.item() if isinstance(value, torch.Tensor) else value  # type: ignore[no-any-return]
+    return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def _any_number(dtype: torch.dtype) -> float | int:
@@ -198,7 +198,7 @@ def renamed(operand: Operand, names: Mapping[str, str], scalars: Mapping[str, Sc
 
 def _access(tensor: torch.Tensor) -> Access:
     strides = tuple(0 if n == 1 else s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return Access(tensor.buffer, tensor.storage_offset(), strides, dtype_name(tensor.dtype))  # type: ignore[attr-defined]
+    return Access(tensor.buffer, int(tensor.storage_offset()), strides, dtype_name(tensor.dtype))  # type: ignore[attr-defined]
 
 
 def _all_results(binding: Any, arguments: list[Any], results: list[StandIn | None]) -> list[StandIn]:

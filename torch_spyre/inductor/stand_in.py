@@ -31,7 +31,7 @@ class NumberInPlace(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         raise NotImportable(f"the program would depend on a number that only the launch knows ({func})")
 
 
@@ -57,7 +57,7 @@ class StandIn(torch.Tensor):
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         """Views only: they are computed on the meta device."""
         base = next(value for value in args if isinstance(value, StandIn))
         returned = func(*tree_map_only(StandIn, _meta, args), **(kwargs or {}))
@@ -73,4 +73,4 @@ def _meta(tensor: StandIn) -> torch.Tensor:
 
 
 def _like(base: StandIn, made: torch.Tensor) -> StandIn:
-    return StandIn(base.buffer, made.dtype, made.shape, made.stride(), made.storage_offset(), base.device)
+    return StandIn(base.buffer, made.dtype, made.shape, made.stride(), int(made.storage_offset()), base.device)

@@ -112,7 +112,8 @@ def _bags(others: Callable[..., Any]) -> Callable[..., Any]:
 def _bags_without_end(weight: Any, indices: Any, offsets: Any, *more: Any) -> Any:
     """The end of the last bag is the end of the indices. With it among the offsets, torch describes a bag too many for all
     devices but the CPU, where this runs."""
-    frequency, mode, sparse, weights, with_end, padding = (*more, *(False, 0, False, None, False, -1)[len(more) :])
+    defaults: tuple[Any, ...] = (False, 0, False, None, False, -1)
+    frequency, mode, sparse, weights, with_end, padding = (*more, *defaults[len(more) :])
     if not with_end:
         return NotImplemented
     return embedding_bag(weight, indices, offsets[:-1], frequency, mode, sparse, weights, False, padding)
