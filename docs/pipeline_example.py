@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Program
 from openspyre.compiler.text import print_program
-from torch_spyre.inductor.bundling import bundle
+from torch_spyre.inductor.build_bundles import bundle
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.library import find
 from torch_spyre.inductor.report import GraphReport

@@ -21,7 +21,7 @@ from torch_spyre.inductor.border import (
     register_device_op_overrides,
     register_interface_for_device,
 )
-from torch_spyre.inductor.bundling import bundle
+from torch_spyre.inductor.build_bundles import bundle
 from torch_spyre.inductor.fx_nodes import fake_tensors
 from torch_spyre.inductor.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
 from torch_spyre.inductor.partition import leave_late_copies
