@@ -24,9 +24,9 @@ from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph
 from torch_spyre.inductor.kernel import launch_bundle
 from torch_spyre.inductor.library import keep
+from torch_spyre.inductor.lower_call import NotImportable
 from torch_spyre.inductor.partition import is_taken, keep_from_compiling
 from torch_spyre.inductor.report import GraphReport
-from torch_spyre.inductor.splicing import NotImportable
 from torch_spyre.inductor.views import keep_sources, name_views, separate_inputs
 
 Node = torch.fx.Node

@@ -11,8 +11,8 @@ import torch
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
 from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
+from torch_spyre.inductor.lower_call import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
 from torch_spyre.inductor.spellings import SPELLINGS
-from torch_spyre.inductor.splicing import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
 from torch_spyre.inductor.stand_in import NumberInPlace, StandIn
 from torch_spyre.ops.numbers import word_of
 

@@ -18,7 +18,7 @@ from torch_spyre.inductor.fx_nodes import (
     symbols_of,
 )
 from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Number, Ref, Value
-from torch_spyre.inductor.splicing import NotImportable
+from torch_spyre.inductor.lower_call import NotImportable
 
 Node = torch.fx.Node
 ALL_RESULTS = "spyre_all_results"  # in a node's meta: its lowering computes results that nobody reads, too

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre.inductor.splicing import Splicer
+from torch_spyre.inductor.lower_call import Splicer
 from torch_spyre.inductor.stand_in import StandIn
 from torch_spyre.ops.sampling import permutation
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor import random_operators
-from torch_spyre.inductor.splicing import Splicer
+from torch_spyre.inductor.lower_call import Splicer
 from torch_spyre.inductor.stand_in import StandIn
 
 Spelling = Callable[[Splicer, list[Any], StandIn], None]
