@@ -28,7 +28,7 @@ def told(capsys, name):
         ("ReStickifyOpHBM", {("restickify", "openspyre/spec/ops/movement.py")}),
         ("maxnonstick", {("amax", "openspyre/spec/ops/reduction.py")}),
         ("cat", {("cat", "csrc/torch/moves.cpp"), ("cat", "torch_spyre/ops/movement.py")}),
-        ("clone", {("clone", "csrc/torch/moves.cpp"), ("clone", "torch_spyre/inductor/spellings.py")}),
+        ("clone", {("clone", "csrc/torch/moves.cpp"), ("clone", "torch_spyre/inductor/graph_lowerings.py")}),
         ("roll", {("roll", "torch_spyre/ops/compositions.py")}),
         ("index_put_", {("index_put_", "torch_spyre/ops/scattered.py")}),
         ("spyre::scaled_mm", {("spyre.scaled_mm", "csrc/torch/spyre_operators.cpp")}),

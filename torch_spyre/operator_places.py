@@ -71,9 +71,9 @@ def _compositions() -> Iterator[Place]:
 
 def _of_graphs() -> Iterator[Place]:
     from torch_spyre.inductor import random_operators, whole_operators  # loads Inductor
-    from torch_spyre.inductor.spellings import SPELLINGS
+    from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
 
-    for target, spelling in SPELLINGS.items():
+    for target, spelling in GRAPH_LOWERINGS.items():
         yield place_of(target.removeprefix("aten.").removesuffix(".default"), "graphs: lowering", spelling)
     for overload, function in random_operators.RETOLD.items():
         yield place_of(plain_name(overload), "graphs: told by others", function)

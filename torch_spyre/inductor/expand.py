@@ -11,7 +11,7 @@ from openspyre.compiler.ir import Access, Buffer, Program, Role
 from openspyre.spec import packing
 from torch_spyre.inductor.fragments import Assembly, bound, lowered
 from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value
-from torch_spyre.inductor.spellings import LEFT_AS_THEY_ARE
+from torch_spyre.inductor.graph_lowerings import LEFT_AS_THEY_ARE
 
 
 @dataclass(frozen=True, slots=True)

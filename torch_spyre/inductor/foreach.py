@@ -9,7 +9,7 @@ import torch
 
 from torch_spyre.inductor.border import OpOverload
 from torch_spyre.inductor.fx_nodes import is_on_card, mutates
-from torch_spyre.inductor.spellings import SPELLINGS
+from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
 from torch_spyre.ops import eager
 
 Node = torch.fx.Node
@@ -49,7 +49,7 @@ def _per_tensor(node: Node) -> Any:
 def _fits(target: Any, node: Node) -> bool:
     """Whether an operator has a row and takes tensors where the call has tensors, numbers where it has numbers."""
     schema = target._schema.arguments
-    if len(schema) < len(node.args) or not (eager.binding_of(str(target)) or str(target) in SPELLINGS):
+    if len(schema) < len(node.args) or not (eager.binding_of(str(target)) or str(target) in GRAPH_LOWERINGS):
         return False
     for place, (argument, value) in enumerate(zip(schema, node.args, strict=False)):
         takes_tensor = "Tensor" in str(argument.type)

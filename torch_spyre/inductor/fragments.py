@@ -11,8 +11,8 @@ import torch
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
 from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
+from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
 from torch_spyre.inductor.lower_call import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
-from torch_spyre.inductor.spellings import SPELLINGS
 from torch_spyre.inductor.stand_in import NumberInPlace, StandIn
 from torch_spyre.ops.numbers import word_of
 
@@ -149,7 +149,7 @@ def _lower(described: Described) -> Fragment | NotImportable:
     tensors = [_stand_in(value, described.device) for value in described.operands]
     given = [_given(argument, tensors) for argument in described.arguments]
     results = [tensors[number] if number >= 0 else None for number in described.results]
-    spelling = SPELLINGS.get(described.target)
+    spelling = GRAPH_LOWERINGS.get(described.target)
     try:
         if spelling is not None:
             spelling(splicer, given, given[0] if results[0] is None else results[0])

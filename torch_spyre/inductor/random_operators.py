@@ -62,7 +62,7 @@ def _drawn(target: str, arguments: Callable[[list[Any]], list[Any]]) -> Callable
     return draw
 
 
-SPELLINGS = {
+GRAPH_LOWERINGS = {
     "aten.rand_like.default": _drawn("aten.uniform_.default", lambda given: [0.0, 1.0]),
     "aten.randn_like.default": _drawn("aten.normal_.default", lambda given: [0.0, 1.0]),
     "aten.randint_like.default": _drawn("aten.random_.from", lambda given: [0, given[1]]),

@@ -11,7 +11,7 @@ from torch_spyre.inductor import random_operators
 from torch_spyre.inductor.lower_call import Splicer
 from torch_spyre.inductor.stand_in import StandIn
 
-Spelling = Callable[[Splicer, list[Any], StandIn], None]
+GraphLowering = Callable[[Splicer, list[Any], StandIn], None]
 
 
 def _copied(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
@@ -28,7 +28,7 @@ def _copy_in_place(splicer: Splicer, arguments: list[Any], out: StandIn) -> None
     splicer.move(arguments[1], arguments[0])
 
 
-def _filled(place: int) -> Spelling:
+def _filled(place: int) -> GraphLowering:
     def fill(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
         value = arguments[place]
         overload = "aten.fill_.Tensor" if isinstance(value, torch.Tensor) else "aten.fill_.Scalar"
@@ -37,7 +37,7 @@ def _filled(place: int) -> Spelling:
     return fill
 
 
-def _filled_with(number: int) -> Spelling:
+def _filled_with(number: int) -> GraphLowering:
     return lambda splicer, arguments, out: splicer.run("aten.fill_.Scalar", [out, number], [out])
 
 
@@ -45,7 +45,7 @@ def _left_as_it_is(splicer: Splicer, arguments: list[Any], out: StandIn) -> None
     """empty: whatever lies there."""
 
 
-def _arange(start: int | None, end: int, step: int | None) -> Spelling:
+def _arange(start: int | None, end: int, step: int | None) -> GraphLowering:
     def arange(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
         first = 0 if start is None else arguments[start]
         by = 1 if step is None else arguments[step]
@@ -59,7 +59,7 @@ def _iota(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     splicer.run("aten.arange.start_out", [start, start + length * step, step, out], [out])
 
 
-def _scattered(view: Callable[..., Any]) -> Spelling:
+def _scattered(view: Callable[..., Any]) -> GraphLowering:
     """x with one of its views overwritten."""
 
     def scatter(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
@@ -69,7 +69,7 @@ def _scattered(view: Callable[..., Any]) -> Spelling:
     return scatter
 
 
-def _changed_in_place(target: str) -> Spelling:
+def _changed_in_place(target: str) -> GraphLowering:
     """A functional call by way of its in-place one on a copy."""
 
     def changed(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
@@ -114,7 +114,7 @@ def _reshaped(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     splicer.move(arguments[0], seen)
 
 
-def _by_tensor(target: str) -> Spelling:
+def _by_tensor(target: str) -> GraphLowering:
     """A number where the operator with a row has a tensor: as eager has it, a tensor without dims on the host."""
     return lambda splicer, given, out: splicer.run(target, [given[0], torch.tensor(given[1])], [out])
 
@@ -135,8 +135,8 @@ LEFT_AS_THEY_ARE = (
     "aten.new_empty_strided.default",
 )
 
-SPELLINGS: dict[str, Spelling] = dict.fromkeys(LEFT_AS_THEY_ARE, _left_as_it_is) | {
-    **random_operators.SPELLINGS,
+GRAPH_LOWERINGS: dict[str, GraphLowering] = dict.fromkeys(LEFT_AS_THEY_ARE, _left_as_it_is) | {
+    **random_operators.GRAPH_LOWERINGS,
     "prims.fma.default": _fma,
     "aten.bitwise_and.Scalar": _by_tensor("aten.bitwise_and.Tensor"),
     "aten.bitwise_or.Scalar": _by_tensor("aten.bitwise_or.Tensor"),
