@@ -13,7 +13,7 @@ from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
 from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
 from torch_spyre.inductor.lower_call import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
-from torch_spyre.inductor.stand_in import NumberInPlace, StandIn
+from torch_spyre.inductor.tensor_spec import SymbolicScalar, TensorSpec
 from torch_spyre.ops.numbers import word_of
 
 _LIMIT = 4096  # calls remembered; a model has some dozens that differ
@@ -146,7 +146,7 @@ def _lower(described: Described) -> Fragment | NotImportable:
     splicer = Splicer(
         {b.buffer: Buffer(b.buffer, b.dtype, b.size, b.stride, Role.TEMP) for b in described.buffers}  # type: ignore[arg-type]
     )
-    tensors = [_stand_in(value, described.device) for value in described.operands]
+    tensors = [_tensor_spec(value, described.device) for value in described.operands]
     given = [_given(argument, tensors) for argument in described.arguments]
     results = [tensors[number] if number >= 0 else None for number in described.results]
     spelling = GRAPH_LOWERINGS.get(described.target)
@@ -161,11 +161,11 @@ def _lower(described: Described) -> Fragment | NotImportable:
     return Fragment(tuple(splicer.ops), tuple(splicer.temporaries), numbers, tuple(splicer.draws))
 
 
-def _stand_in(value: Value, device: torch.device) -> StandIn:
-    return StandIn(value.buffer, getattr(torch, value.dtype), value.size, value.stride, value.offset, device)  # type: ignore[arg-type]
+def _tensor_spec(value: Value, device: torch.device) -> TensorSpec:
+    return TensorSpec(value.buffer, getattr(torch, value.dtype), value.size, value.stride, value.offset, device)  # type: ignore[arg-type]
 
 
-def _given(argument: Argument, tensors: list[StandIn]) -> Any:
+def _given(argument: Argument, tensors: list[TensorSpec]) -> Any:
     match argument:
         case Ref(value=number):
             return tensors[number]
@@ -174,7 +174,7 @@ def _given(argument: Argument, tensors: list[StandIn]) -> Any:
         case Named(name=name):
             return getattr(torch, name)
         case Number(place=place, dtype=dtype):
-            return NumberInPlace(place, getattr(torch, dtype))
+            return SymbolicScalar(place, getattr(torch, dtype))
         case tuple():
             return [_given(item, tensors) for item in argument]
     return argument

@@ -9,27 +9,27 @@ import torch
 
 from torch_spyre.inductor import random_operators
 from torch_spyre.inductor.lower_call import Splicer
-from torch_spyre.inductor.stand_in import StandIn
+from torch_spyre.inductor.tensor_spec import TensorSpec
 
-GraphLowering = Callable[[Splicer, list[Any], StandIn], None]
+GraphLowering = Callable[[Splicer, list[Any], TensorSpec], None]
 
 
-def _copied(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _copied(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     """clone, _to_copy, convert_element_type: the first argument, as the result wants it."""
     splicer.move(arguments[0], out)
 
 
-def _copy_into(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _copy_into(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     """copy: the second argument in the shape of the first."""
     splicer.move(arguments[1], out)
 
 
-def _copy_in_place(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _copy_in_place(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     splicer.move(arguments[1], arguments[0])
 
 
 def _filled(place: int) -> GraphLowering:
-    def fill(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    def fill(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
         value = arguments[place]
         overload = "aten.fill_.Tensor" if isinstance(value, torch.Tensor) else "aten.fill_.Scalar"
         splicer.run(overload, [out, value], [out])
@@ -41,12 +41,12 @@ def _filled_with(number: int) -> GraphLowering:
     return lambda splicer, arguments, out: splicer.run("aten.fill_.Scalar", [out, number], [out])
 
 
-def _left_as_it_is(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _left_as_it_is(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     """empty: whatever lies there."""
 
 
 def _arange(start: int | None, end: int, step: int | None) -> GraphLowering:
-    def arange(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    def arange(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
         first = 0 if start is None else arguments[start]
         by = 1 if step is None else arguments[step]
         splicer.run("aten.arange.start_out", [first, arguments[end], by, out], [out])
@@ -54,7 +54,7 @@ def _arange(start: int | None, end: int, step: int | None) -> GraphLowering:
     return arange
 
 
-def _iota(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _iota(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     length, start, step = arguments[:3]
     splicer.run("aten.arange.start_out", [start, start + length * step, step, out], [out])
 
@@ -62,7 +62,7 @@ def _iota(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
 def _scattered(view: Callable[..., Any]) -> GraphLowering:
     """x with one of its views overwritten."""
 
-    def scatter(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    def scatter(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
         splicer.move(arguments[0], out)
         splicer.move(arguments[1], view(out, *arguments[2:]))
 
@@ -72,14 +72,14 @@ def _scattered(view: Callable[..., Any]) -> GraphLowering:
 def _changed_in_place(target: str) -> GraphLowering:
     """A functional call by way of its in-place one on a copy."""
 
-    def changed(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+    def changed(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
         splicer.move(arguments[0], out)
         splicer.run(target, [out, *arguments[1:]], [out])
 
     return changed
 
 
-def _padded(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _padded(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     x, pads, value = arguments
     splicer.run("aten.fill_.Scalar", [out, value], [out])
     inner: Any = out
@@ -90,7 +90,7 @@ def _padded(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     splicer.move(x, inner)
 
 
-def _repeated(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _repeated(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     """The result seen as (times, extent) per dim; dims that are not repeated stay one."""
     x, times = arguments
     extents = (1,) * (len(times) - x.dim()) + tuple(x.shape)
@@ -108,7 +108,7 @@ def _repeated(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
     splicer.move(source, target)
 
 
-def _reshaped(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _reshaped(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     """A reshape that had to copy: the result is dense, so that it can be seen in the shape of the first argument."""
     seen: Any = out.view(arguments[0].shape)
     splicer.move(arguments[0], seen)
@@ -119,7 +119,7 @@ def _by_tensor(target: str) -> GraphLowering:
     return lambda splicer, given, out: splicer.run(target, [given[0], torch.tensor(given[1])], [out])
 
 
-def _fma(splicer: Splicer, arguments: list[Any], out: StandIn) -> None:
+def _fma(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     a, b, c = arguments
     if isinstance(b, torch.Tensor):
         splicer.run("aten.addcmul.default", [c, a, b, 1], [out])

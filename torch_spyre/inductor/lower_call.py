@@ -17,7 +17,7 @@ from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import Kind
 from openspyre.spec.ops.random import WORDS
 from torch_spyre.inductor.graph import DrawnWord, Number
-from torch_spyre.inductor.stand_in import NotImportable, NumberInPlace, StandIn
+from torch_spyre.inductor.tensor_spec import NotImportable, SymbolicScalar, TensorSpec
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
 from torch_spyre.ops.numbers import integer_of
@@ -33,7 +33,7 @@ class Unread(NotImportable):
 class SplicedCall(Call):
     """A call inside a graph: what it would have launched is added to the graph's program instead."""
 
-    def __init__(self, splicer: Splicer, binding: Any, values: list[Any], results: list[StandIn]) -> None:
+    def __init__(self, splicer: Splicer, binding: Any, values: list[Any], results: list[TensorSpec]) -> None:
         super().__init__(binding, values)
         self.splicer, self.fixed = splicer, tuple(results)
 
@@ -48,7 +48,7 @@ class SplicedCall(Call):
     def with_stand_ins(self, stand_in: Callable[[Any], Any]) -> Any:
         """A number that only the launch knows is any number here."""
         pairs = zip(self.binding.arguments, self.values, strict=True)
-        numbers = {id(v): _any_number(v.dtype) for a, v in pairs if a.is_scalar and isinstance(v, NumberInPlace)}
+        numbers = {id(v): _any_number(v.dtype) for a, v in pairs if a.is_scalar and isinstance(v, SymbolicScalar)}
         return super().with_stand_ins(lambda value: numbers[id(value)] if id(value) in numbers else stand_in(value))
 
     def facts(self, tensor: torch.Tensor) -> BufferFacts:
@@ -92,7 +92,7 @@ class Splicer:
 
     # --- what spellings are made of -----------------------------------------------------------------------------------
 
-    def run(self, target: str, arguments: list[Any], results: list[StandIn | None]) -> None:
+    def run(self, target: str, arguments: list[Any], results: list[TensorSpec | None]) -> None:
         """A call that eager has, its results going to the given tensors."""
         found = eager.binding_of(target)
         if found is None:
@@ -114,9 +114,9 @@ class Splicer:
             if result.numel() and result.buffer not in written:
                 raise NotImportable(f"{target} does not compute all its results")
 
-    def move(self, source: torch.Tensor, target: StandIn) -> None:
+    def move(self, source: torch.Tensor, target: TensorSpec) -> None:
         """Elements of a view (broadcast as torch does) to another, converted if need be."""
-        if isinstance(source, NumberInPlace):
+        if isinstance(source, SymbolicScalar):
             self.run("aten.fill_.Tensor", [target, source], [target])
             return
         source = source.expand(target.shape)
@@ -167,9 +167,9 @@ class Splicer:
 
 
 def _number(operand: Scalar, value: Any, encoding: str) -> float | Number:
-    if isinstance(value, StandIn):
+    if isinstance(value, TensorSpec):
         raise NotImportable("a number that only the launch knows")
-    if isinstance(value, NumberInPlace):
+    if isinstance(value, SymbolicScalar):
         if encoding == "int_below" or (operand.dtype == "int32" and value.dtype.is_floating_point):
             raise NotImportable("a number that only the launch knows, and that would be cut to an integer")
         return Number(value.place, dtype_name(value.dtype), encoding)
@@ -201,7 +201,7 @@ def _access(tensor: torch.Tensor) -> Access:
     return Access(tensor.buffer, int(tensor.storage_offset()), strides, dtype_name(tensor.dtype))  # type: ignore[attr-defined]
 
 
-def _all_results(binding: Any, arguments: list[Any], results: list[StandIn | None]) -> list[StandIn]:
+def _all_results(binding: Any, arguments: list[Any], results: list[TensorSpec | None]) -> list[TensorSpec]:
     """The results a lowering may ask for: normalisations and attention can do without the statistics at their end."""
     written = next((v for a, v in zip(binding.arguments, arguments, strict=True) if a.written), None)
     if written is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.lower_call import Splicer
-from torch_spyre.inductor.stand_in import StandIn
+from torch_spyre.inductor.tensor_spec import TensorSpec
 from torch_spyre.ops.sampling import permutation
 
 _aten = torch.ops.aten
@@ -53,10 +53,12 @@ RETOLD: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _drawn(target: str, arguments: Callable[[list[Any]], list[Any]]) -> Callable[[Splicer, list[Any], StandIn], None]:
+def _drawn(
+    target: str, arguments: Callable[[list[Any]], list[Any]]
+) -> Callable[[Splicer, list[Any], TensorSpec], None]:
     """A functional call by way of the one that fills its result; graphs have the card's own generator only."""
 
-    def draw(splicer: Splicer, given: list[Any], out: StandIn) -> None:
+    def draw(splicer: Splicer, given: list[Any], out: TensorSpec) -> None:
         splicer.run(target, [out, *arguments(given), None], [out])
 
     return draw

@@ -19,14 +19,14 @@ class NotImportable(Exception):
     """A call that no lowering takes; it stays outside the bundle and the reason goes into the report."""
 
 
-class NumberInPlace(torch.Tensor):
+class SymbolicScalar(torch.Tensor):
     """A number of a launch, whose value nobody knows when the program is made; `place` is among the launch's numbers."""
 
     place: int
 
     @staticmethod
-    def __new__(cls, place: int, dtype: torch.dtype) -> NumberInPlace:
-        made: NumberInPlace = make_wrapper_subclass(cls, (), dtype=dtype, device=torch.device("cpu"))
+    def __new__(cls, place: int, dtype: torch.dtype) -> SymbolicScalar:
+        made: SymbolicScalar = make_wrapper_subclass(cls, (), dtype=dtype, device=torch.device("cpu"))
         made.place = place
         return made
 
@@ -35,7 +35,7 @@ class NumberInPlace(torch.Tensor):
         raise NotImportable(f"the program would depend on a number that only the launch knows ({func})")
 
 
-class StandIn(torch.Tensor):
+class TensorSpec(torch.Tensor):
     """Holds no elements; `buffer` names where they would be."""
 
     buffer: str
@@ -49,8 +49,8 @@ class StandIn(torch.Tensor):
         stride: Sequence[int],
         offset: int,
         device: torch.device,
-    ) -> StandIn:
-        made: StandIn = make_wrapper_subclass(
+    ) -> TensorSpec:
+        made: TensorSpec = make_wrapper_subclass(
             cls, size, strides=stride, storage_offset=offset, dtype=dtype, device=device
         )
         made.buffer = buffer
@@ -59,12 +59,12 @@ class StandIn(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         """Views only: they are computed on the meta device."""
-        base = next(value for value in args if isinstance(value, StandIn))
-        returned = func(*tree_map_only(StandIn, _meta, args), **(kwargs or {}))
+        base = next(value for value in args if isinstance(value, TensorSpec))
+        returned = func(*tree_map_only(TensorSpec, _meta, args), **(kwargs or {}))
         return tree_map_only(torch.Tensor, lambda made: _like(base, made), returned)
 
 
-def _meta(tensor: StandIn) -> torch.Tensor:
+def _meta(tensor: TensorSpec) -> torch.Tensor:
     reach = (
         sum((n - 1) * abs(s) for n, s in zip(tensor.shape, tensor.stride(), strict=True)) if prod(tensor.shape) else 0
     )
@@ -72,5 +72,5 @@ def _meta(tensor: StandIn) -> torch.Tensor:
     return room.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
-def _like(base: StandIn, made: torch.Tensor) -> StandIn:
-    return StandIn(base.buffer, made.dtype, made.shape, made.stride(), int(made.storage_offset()), base.device)
+def _like(base: TensorSpec, made: torch.Tensor) -> TensorSpec:
+    return TensorSpec(base.buffer, made.dtype, made.shape, made.stride(), int(made.storage_offset()), base.device)
