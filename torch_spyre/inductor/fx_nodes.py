@@ -123,7 +123,7 @@ def symbols_of(number: Any) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class TensorFacts:
     """A tensor of a graph: where and how it lies."""
 
     fake: torch.Tensor
@@ -136,7 +136,7 @@ class Lying:
     symbols: frozenset[str]
 
     @classmethod
-    def of(cls, fake: torch.Tensor) -> Lying:
+    def of(cls, fake: torch.Tensor) -> TensorFacts:
         size: tuple[Any, ...]
         stride: tuple[Any, ...]
         size, stride, offset = tuple(fake.shape), fake.stride(), fake.storage_offset()
@@ -165,7 +165,7 @@ class Lying:
 class NodeFacts:
     """`passes_on`: it computes nothing on the card and stays where it is: a view, a part of a result, a number from sizes."""
 
-    tensors: tuple[Lying, ...]
+    tensors: tuple[TensorFacts, ...]
     storages: tuple[int, ...]
     mutates: bool
     passes_on: bool
@@ -185,7 +185,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self._facts: dict[Node, NodeFacts] = {}
-        self._tensors: dict[int, Lying] = {}  # by identity: the facts keep the tensors alive
+        self._tensors: dict[int, TensorFacts] = {}  # by identity: the facts keep the tensors alive
         self.taken: set[Hashable] = set()  # likenesses of nodes that a lowering takes
 
     def __getitem__(self, node: Node) -> NodeFacts:
@@ -194,10 +194,10 @@ class Nodes:
             found = self._facts[node] = self._read(node)
         return found
 
-    def tensor(self, fake: torch.Tensor) -> Lying:
+    def tensor(self, fake: torch.Tensor) -> TensorFacts:
         found = self._tensors.get(id(fake))
         if found is None:
-            found = self._tensors[id(fake)] = Lying.of(fake)
+            found = self._tensors[id(fake)] = TensorFacts.of(fake)
         return found
 
     def storages_read(self, node: Node) -> set[int]:

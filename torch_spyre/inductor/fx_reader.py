@@ -9,8 +9,8 @@ import torch
 
 from torch_spyre.inductor.border import OpOverload
 from torch_spyre.inductor.fx_nodes import (
-    Lying,
     Nodes,
+    TensorFacts,
     extent_of,
     is_host_number,
     number_before_rounding,
@@ -56,7 +56,7 @@ class Reader:
             found = self._seen[id(tensor)] = self._described(self._nodes.tensor(tensor), owner, made)
         return found
 
-    def _described(self, tensor: Lying, owner: str, made: bool) -> int:
+    def _described(self, tensor: TensorFacts, owner: str, made: bool) -> int:
         buffer = self._buffers.setdefault(tensor.storage, owner)
         start = self._starts.setdefault(tensor.storage, tensor.offset if made else 0)
         self.symbols |= tensor.symbols
