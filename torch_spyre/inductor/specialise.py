@@ -21,6 +21,7 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
 from torch_spyre.inductor import artifacts, specialised
 from torch_spyre.inductor.border import inductor_config
+from torch_spyre.inductor.compile_observer import Watch, debugging, tell
 from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.garbage import without_collections
@@ -31,7 +32,6 @@ from torch_spyre.inductor.reach import accesses_of, stays_inside
 from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
-from torch_spyre.inductor.watching import Watch, debugging, tell
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, planned_machine
 
