@@ -11,7 +11,7 @@ from torch_spyre.inductor.graph import Graph, GraphCall, Ref, Value
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
     warnings.simplefilter("ignore")
-    from torch_spyre.inductor import fragments
+    from torch_spyre.inductor import lowering_cache
     from torch_spyre.inductor.expand import expand
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -37,9 +37,9 @@ def _chain(*calls):
 def lowerings(monkeypatch):
     """Counts the calls that are lowered."""
     seen = []
-    monkeypatch.setattr(fragments, "_known", {})
-    lower = fragments._lower
-    monkeypatch.setattr(fragments, "_lower", lambda described: seen.append(described.target) or lower(described))
+    monkeypatch.setattr(lowering_cache, "_known", {})
+    lower = lowering_cache._lower
+    monkeypatch.setattr(lowering_cache, "_lower", lambda described: seen.append(described.target) or lower(described))
     return seen
 
 
@@ -74,7 +74,7 @@ def test_numbers_that_python_calls_equal_stay_apart():
 def test_a_call_that_nothing_lowers_says_so_every_time(lowerings):
     graph = _chain(("aten.nonzero.default",))
     for _ in range(2):
-        with pytest.raises(fragments.NotImportable, match="nonzero"):
+        with pytest.raises(lowering_cache.NotImportable, match="nonzero"):
             expand(graph, {}, SPYRE)
     assert len(lowerings) == 1
 
