@@ -70,14 +70,14 @@ def _compositions() -> Iterator[Place]:
 
 
 def _of_graphs() -> Iterator[Place]:
-    from torch_spyre.inductor import random_operators, whole_operators  # loads Inductor
+    from torch_spyre.inductor import decomposition_overrides, random_operators  # loads Inductor
     from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
 
     for target, spelling in GRAPH_LOWERINGS.items():
         yield place_of(target.removeprefix("aten.").removesuffix(".default"), "graphs: lowering", spelling)
     for overload, function in random_operators.RETOLD.items():
         yield place_of(plain_name(overload), "graphs: told by others", function)
-    for overload, function in whole_operators.OTHERWISE.items():
+    for overload, function in decomposition_overrides.OTHERWISE.items():
         yield place_of(plain_name(overload), "graphs: decomposition of ours", function)
 
 
