@@ -13,7 +13,7 @@ from openspyre.compiler.ir import Program
 from openspyre.compiler.text import print_program
 from torch_spyre.inductor.build_bundles import bundle
 from torch_spyre.inductor.expand import expand
-from torch_spyre.inductor.library import find
+from torch_spyre.inductor.graph_registry import find
 from torch_spyre.inductor.report import GraphReport
 
 

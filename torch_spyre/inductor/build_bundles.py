@@ -22,8 +22,8 @@ from torch_spyre.inductor.fx_nodes import Nodes, draws_numbers, fake_tensors, st
 from torch_spyre.inductor.fx_reader import Reader
 from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph
+from torch_spyre.inductor.graph_registry import keep
 from torch_spyre.inductor.kernel import launch_bundle
-from torch_spyre.inductor.library import keep
 from torch_spyre.inductor.lower_call import NotImportable
 from torch_spyre.inductor.partition import is_taken, keep_from_compiling
 from torch_spyre.inductor.report import GraphReport

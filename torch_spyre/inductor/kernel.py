@@ -18,7 +18,7 @@ from torch_spyre.inductor.border import (
     ir,
 )
 from torch_spyre.inductor.graph import evaluate, to_text
-from torch_spyre.inductor.library import find
+from torch_spyre.inductor.graph_registry import find
 from torch_spyre.inductor.report import report_of
 
 
