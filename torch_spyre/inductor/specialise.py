@@ -20,6 +20,7 @@ from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
 from torch_spyre.inductor import artifacts, specialised
+from torch_spyre.inductor.access_bounds import accesses_of, stays_inside
 from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.compile_observer import Watch, debugging, tell
 from torch_spyre.inductor.expand import expand
@@ -28,7 +29,6 @@ from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.parameters import Wish, movable, retile
-from torch_spyre.inductor.reach import accesses_of, stays_inside
 from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
