@@ -13,7 +13,7 @@ from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_la
 
 log = logging.getLogger("spyre.inductor")
 
-Wish = tuple[int, SpyreTensorLayout]  # an input's place, and how it should lie
+Preference = tuple[int, SpyreTensorLayout]  # an input's place, and how it should lie
 
 _retiling = threading.Lock()
 
@@ -27,8 +27,8 @@ def movable(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
     )
 
 
-def retile(wanted: Sequence[Wish], inputs: Sequence[torch.Tensor]) -> list[int]:
-    """Grant the wishes; whose."""
+def retile(wanted: Sequence[Preference], inputs: Sequence[torch.Tensor]) -> list[int]:
+    """Grant the preferred; whose."""
     granted = []
     for place, layout in wanted:
         parameter = inputs[place]

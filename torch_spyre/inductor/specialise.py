@@ -13,7 +13,7 @@ from openspyre.backend.text_cache import TextCache
 from openspyre.card.cards import settings_in_force
 from openspyre.compiler import ir
 from openspyre.compiler.passes.choose_layouts import default_layout
-from openspyre.compiler.wishes import wished_layouts
+from openspyre.compiler.preferred_layouts import preferred_layouts
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
@@ -28,7 +28,7 @@ from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
-from torch_spyre.inductor.parameters import Wish, movable, retile
+from torch_spyre.inductor.parameters import Preference, movable, retile
 from torch_spyre.inductor.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.inductor.specialised import Specialised
@@ -48,7 +48,7 @@ def specialise(
     while True:
         before, shapes = _torch.retilings(), _shapes(inputs)
         plan = launch.find() or launch.compile()
-        if retiled := retile(plan.wishes, inputs):
+        if retiled := retile(plan.preferred, inputs):
             _counts["retiled"] += len(retiled)
             launch = replace(launch, retiled=retiled)
             continue
@@ -214,7 +214,7 @@ def compile_graph(
             for place, (name, tensor) in enumerate(zip(names, inputs, strict=True))
             if not stays_inside(accesses, name, tensor)
         ),
-        wishes=_wishes(program, lowered, names, inputs),
+        preferred=_preferred(program, lowered, names, inputs),
         tensors=constant_tensors(lowered),
     )
 
@@ -224,11 +224,11 @@ def _source(number: Number | DrawnWord) -> tuple[int, str]:
     return (number.draw, number.word) if isinstance(number, DrawnWord) else (number.place, number.encoding)
 
 
-def _wishes(
+def _preferred(
     program: ir.Program, lowered: ir.Program, names: Sequence[str], inputs: Sequence[torch.Tensor]
-) -> tuple[Wish, ...]:
+) -> tuple[Preference, ...]:
     places = {names[place]: place for place in movable(inputs) if program.buffer(names[place]).role is ir.Role.INPUT}
-    return tuple((places[name], layout) for name, layout in wished_layouts(program, lowered, places).items())
+    return tuple((places[name], layout) for name, layout in preferred_layouts(program, lowered, places).items())
 
 
 def _on_inputs(

@@ -16,7 +16,7 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.packing import packed, unpacked, value_bytes
-from torch_spyre.inductor.parameters import Wish
+from torch_spyre.inductor.parameters import Preference
 from torch_spyre.ops.calls import dtype_name
 from torch_spyre.ops.plans import CallPlan, ConstantTensor, ResultPlan
 
@@ -25,7 +25,7 @@ from torch_spyre.ops.plans import CallPlan, ConstantTensor, ResultPlan
 class Specialised:
     """The program, and how the launch's tensors meet it (as in CallPlan). `program` None: there is nothing to compute.
 
-    `wishes`: how inputs should lie so that the program would not move them first. `found`: it comes from the disk.
+    `preferred`: how inputs should lie so that the program would not move them first. `found`: it comes from the disk.
     """
 
     program: Program | None
@@ -35,7 +35,7 @@ class Specialised:
     constants: tuple[int, ...]
     numbers: tuple[tuple[int, str], ...]
     fixed: tuple[int, ...]
-    wishes: tuple[Wish, ...] = ()
+    preferred: tuple[Preference, ...] = ()
     draws: tuple[int, ...] = ()
     tensors: tuple[ConstantTensor, ...] = ()
     found: bool = False
@@ -68,7 +68,7 @@ def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
         "numbers": plan.numbers,
         "fixed": plan.fixed,
         "draws": plan.draws,
-        "wishes": [[place, _layout_fields(layout)] for place, layout in plan.wishes],
+        "preferred": [[place, _layout_fields(layout)] for place, layout in plan.preferred],
         "tensors": [_tensor_fields(tensor) for tensor in plan.tensors],
     }
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
@@ -87,7 +87,7 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple(map(int, head["constants"])),
             tuple((int(place), str(encoding)) for place, encoding in head["numbers"]),
             tuple(map(int, head["fixed"])),
-            tuple((int(place), _layout(*layout)) for place, layout in head["wishes"]),
+            tuple((int(place), _layout(*layout)) for place, layout in head["preferred"]),
             tuple(map(int, head["draws"])),
             tuple(_tensor(*fields) for fields in head["tensors"]),
             found=True,

@@ -16,7 +16,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
 
 
-def wished_layouts(program: Program, lowered: Program, movable: Collection[str]) -> dict[str, SpyreTensorLayout]:
+def preferred_layouts(program: Program, lowered: Program, movable: Collection[str]) -> dict[str, SpyreTensorLayout]:
     """Layouts for the movable inputs that every reader in `lowered`, made of `program`, moves or turns first.
 
     One that somebody reads as it lies stays: a table whose rows are looked up, say.
