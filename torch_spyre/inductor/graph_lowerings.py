@@ -8,63 +8,63 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor import random_operators
-from torch_spyre.inductor.lower_call import Splicer
+from torch_spyre.inductor.lower_call import CallLowering
 from torch_spyre.inductor.tensor_spec import TensorSpec
 
-GraphLowering = Callable[[Splicer, list[Any], TensorSpec], None]
+GraphLowering = Callable[[CallLowering, list[Any], TensorSpec], None]
 
 
-def _copied(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _copied(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     """clone, _to_copy, convert_element_type: the first argument, as the result wants it."""
-    splicer.move(arguments[0], out)
+    lowering.move(arguments[0], out)
 
 
-def _copy_into(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _copy_into(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     """copy: the second argument in the shape of the first."""
-    splicer.move(arguments[1], out)
+    lowering.move(arguments[1], out)
 
 
-def _copy_in_place(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
-    splicer.move(arguments[1], arguments[0])
+def _copy_in_place(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
+    lowering.move(arguments[1], arguments[0])
 
 
 def _filled(place: int) -> GraphLowering:
-    def fill(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+    def fill(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
         value = arguments[place]
         overload = "aten.fill_.Tensor" if isinstance(value, torch.Tensor) else "aten.fill_.Scalar"
-        splicer.run(overload, [out, value], [out])
+        lowering.run(overload, [out, value], [out])
 
     return fill
 
 
 def _filled_with(number: int) -> GraphLowering:
-    return lambda splicer, arguments, out: splicer.run("aten.fill_.Scalar", [out, number], [out])
+    return lambda lowering, arguments, out: lowering.run("aten.fill_.Scalar", [out, number], [out])
 
 
-def _left_as_it_is(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _left_as_it_is(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     """empty: whatever lies there."""
 
 
 def _arange(start: int | None, end: int, step: int | None) -> GraphLowering:
-    def arange(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+    def arange(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
         first = 0 if start is None else arguments[start]
         by = 1 if step is None else arguments[step]
-        splicer.run("aten.arange.start_out", [first, arguments[end], by, out], [out])
+        lowering.run("aten.arange.start_out", [first, arguments[end], by, out], [out])
 
     return arange
 
 
-def _iota(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _iota(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     length, start, step = arguments[:3]
-    splicer.run("aten.arange.start_out", [start, start + length * step, step, out], [out])
+    lowering.run("aten.arange.start_out", [start, start + length * step, step, out], [out])
 
 
 def _scattered(view: Callable[..., Any]) -> GraphLowering:
     """x with one of its views overwritten."""
 
-    def scatter(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
-        splicer.move(arguments[0], out)
-        splicer.move(arguments[1], view(out, *arguments[2:]))
+    def scatter(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
+        lowering.move(arguments[0], out)
+        lowering.move(arguments[1], view(out, *arguments[2:]))
 
     return scatter
 
@@ -72,25 +72,25 @@ def _scattered(view: Callable[..., Any]) -> GraphLowering:
 def _changed_in_place(target: str) -> GraphLowering:
     """A functional call by way of its in-place one on a copy."""
 
-    def changed(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
-        splicer.move(arguments[0], out)
-        splicer.run(target, [out, *arguments[1:]], [out])
+    def changed(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
+        lowering.move(arguments[0], out)
+        lowering.run(target, [out, *arguments[1:]], [out])
 
     return changed
 
 
-def _padded(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _padded(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     x, pads, value = arguments
-    splicer.run("aten.fill_.Scalar", [out, value], [out])
+    lowering.run("aten.fill_.Scalar", [out, value], [out])
     inner: Any = out
     for pair in range(len(pads) // 2):
         dim, before, after = x.dim() - 1 - pair, pads[2 * pair], pads[2 * pair + 1]
         x = x.narrow(dim, max(-before, 0), x.shape[dim] - max(-before, 0) - max(-after, 0))
         inner = inner.narrow(dim, max(before, 0), inner.shape[dim] - max(before, 0) - max(after, 0))
-    splicer.move(x, inner)
+    lowering.move(x, inner)
 
 
-def _repeated(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _repeated(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     """The result seen as (times, extent) per dim; dims that are not repeated stay one."""
     x, times = arguments
     extents = (1,) * (len(times) - x.dim()) + tuple(x.shape)
@@ -105,26 +105,26 @@ def _repeated(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
     source = x.as_strided(
         target.shape, [m for (n, e), s in zip(spread, steps, strict=True) for k, m in ((n, 0), (e, s)) if k > 1]
     )
-    splicer.move(source, target)
+    lowering.move(source, target)
 
 
-def _reshaped(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _reshaped(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     """A reshape that had to copy: the result is dense, so that it can be seen in the shape of the first argument."""
     seen: Any = out.view(arguments[0].shape)
-    splicer.move(arguments[0], seen)
+    lowering.move(arguments[0], seen)
 
 
 def _by_tensor(target: str) -> GraphLowering:
     """A number where the operator with a row has a tensor: as eager has it, a tensor without dims on the host."""
-    return lambda splicer, given, out: splicer.run(target, [given[0], torch.tensor(given[1])], [out])
+    return lambda lowering, given, out: lowering.run(target, [given[0], torch.tensor(given[1])], [out])
 
 
-def _fma(splicer: Splicer, arguments: list[Any], out: TensorSpec) -> None:
+def _fma(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
     a, b, c = arguments
     if isinstance(b, torch.Tensor):
-        splicer.run("aten.addcmul.default", [c, a, b, 1], [out])
+        lowering.run("aten.addcmul.default", [c, a, b, 1], [out])
     else:
-        splicer.run("aten.add.Tensor", [c, a, b], [out])
+        lowering.run("aten.add.Tensor", [c, a, b], [out])
 
 
 LEFT_AS_THEY_ARE = (
@@ -141,7 +141,7 @@ GRAPH_LOWERINGS: dict[str, GraphLowering] = dict.fromkeys(LEFT_AS_THEY_ARE, _lef
     "aten.bitwise_and.Scalar": _by_tensor("aten.bitwise_and.Tensor"),
     "aten.bitwise_or.Scalar": _by_tensor("aten.bitwise_or.Tensor"),
     "aten.bitwise_xor.Scalar": _by_tensor("aten.bitwise_xor.Tensor"),
-    "aten.linspace.default": lambda splicer, given, out: splicer.run("aten.linspace.out", [*given[:3], out], [out]),
+    "aten.linspace.default": lambda lowering, given, out: lowering.run("aten.linspace.out", [*given[:3], out], [out]),
     "prims.convert_element_type.default": _copied,
     "prims.device_put.default": _copied,
     "aten._to_copy.default": _copied,
@@ -175,7 +175,7 @@ GRAPH_LOWERINGS: dict[str, GraphLowering] = dict.fromkeys(LEFT_AS_THEY_ARE, _lef
     "aten.index_put.default": _changed_in_place("aten.index_put_.default"),
     "aten._unsafe_index_put.default": _changed_in_place("aten.index_put_.default"),
     "aten.index_fill.int_Scalar": _changed_in_place("aten.index_fill_.int_Scalar"),
-    "aten._unsafe_index.Tensor": lambda splicer, arguments, out: splicer.run("aten.index.Tensor", arguments, [out]),
+    "aten._unsafe_index.Tensor": lambda lowering, arguments, out: lowering.run("aten.index.Tensor", arguments, [out]),
     "aten.constant_pad_nd.default": _padded,
     "aten.repeat.default": _repeated,
 }

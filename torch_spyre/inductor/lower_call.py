@@ -30,12 +30,12 @@ class Unread(NotImportable):
     """A lowering that computes results which nobody reads."""
 
 
-class SplicedCall(Call):
+class LoweredCall(Call):
     """A call inside a graph: what it would have launched is added to the graph's program instead."""
 
-    def __init__(self, splicer: Splicer, binding: Any, values: list[Any], results: list[TensorSpec]) -> None:
+    def __init__(self, lowering: CallLowering, binding: Any, values: list[Any], results: list[TensorSpec]) -> None:
         super().__init__(binding, values)
-        self.splicer, self.fixed = splicer, tuple(results)
+        self.lowering, self.fixed = lowering, tuple(results)
 
     @property
     def outcomes(self) -> tuple[torch.Tensor, ...]:
@@ -52,11 +52,11 @@ class SplicedCall(Call):
         return super().with_stand_ins(lambda value: numbers[id(value)] if id(value) in numbers else stand_in(value))
 
     def facts(self, tensor: torch.Tensor) -> BufferFacts:
-        buffer = self.splicer.buffers[tensor.buffer]  # type: ignore[attr-defined]
+        buffer = self.lowering.buffers[tensor.buffer]  # type: ignore[attr-defined]
         return BufferFacts(buffer.dtype, buffer.size, buffer.stride, buffer.layout)
 
     def finish(self, builder: ProgramBuilder) -> CallPlan:
-        self.splicer.splice(self, builder)
+        self.lowering.take_over(self, builder)
         return CallPlan(0, (), (), (), ())
 
     def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:
@@ -80,7 +80,7 @@ def temporary_name(row: str, place: int, name: str) -> str:
     return f"{row}_{place}.{name}"
 
 
-class Splicer:
+class CallLowering:
     """Builds the ops of a call on tensors that lie in `buffers`."""
 
     def __init__(self, buffers: dict[str, Buffer]) -> None:
@@ -103,7 +103,7 @@ class Splicer:
         before = len(self.ops)
         try:
             plan = lowering.compile_call(
-                SplicedCall(self, binding, arguments, _all_results(binding, arguments, results))
+                LoweredCall(self, binding, arguments, _all_results(binding, arguments, results))
             )
         except NotImplementedError as error:
             raise NotImportable(f"{target}: {error}") from error
@@ -129,7 +129,7 @@ class Splicer:
         row = "relayout" if source.dtype == target.dtype else "cast"
         self.ops.append(Op(f"{row}_{len(self.ops)}", row, dims, (_access(source),), (_access(target),)))
 
-    def splice(self, call: SplicedCall, builder: ProgramBuilder) -> None:
+    def take_over(self, call: LoweredCall, builder: ProgramBuilder) -> None:
         """Take over what a lowering built, its buffers and scalars too."""
         names = {}
         symbols = iter(builder.symbols)

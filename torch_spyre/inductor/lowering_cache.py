@@ -12,7 +12,7 @@ from openspyre.compiler.ir import Buffer, Op, Role, Scalar
 from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
 from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
-from torch_spyre.inductor.lower_call import NotImportable, Splicer, Supplied, Temporary, renamed, temporary_name
+from torch_spyre.inductor.lower_call import CallLowering, NotImportable, Supplied, Temporary, renamed, temporary_name
 from torch_spyre.inductor.tensor_spec import SymbolicScalar, TensorSpec
 from torch_spyre.ops.numbers import word_of
 
@@ -143,7 +143,7 @@ def _numbered(
 
 
 def _lower(described: Described) -> Fragment | NotImportable:
-    splicer = Splicer(
+    lowering = CallLowering(
         {b.buffer: Buffer(b.buffer, b.dtype, b.size, b.stride, Role.TEMP) for b in described.buffers}  # type: ignore[arg-type]
     )
     tensors = [_tensor_spec(value, described.device) for value in described.operands]
@@ -152,13 +152,13 @@ def _lower(described: Described) -> Fragment | NotImportable:
     spelling = GRAPH_LOWERINGS.get(described.target)
     try:
         if spelling is not None:
-            spelling(splicer, given, given[0] if results[0] is None else results[0])
+            spelling(lowering, given, given[0] if results[0] is None else results[0])
         else:
-            splicer.run(described.target, given, results)
+            lowering.run(described.target, given, results)
     except NotImportable as reason:
         return reason.with_traceback(None)
-    numbers = {scalar.name: (dtype, value) for (dtype, _), (scalar, value) in splicer.scalars.items()}
-    return Fragment(tuple(splicer.ops), tuple(splicer.temporaries), numbers, tuple(splicer.draws))
+    numbers = {scalar.name: (dtype, value) for (dtype, _), (scalar, value) in lowering.scalars.items()}
+    return Fragment(tuple(lowering.ops), tuple(lowering.temporaries), numbers, tuple(lowering.draws))
 
 
 def _tensor_spec(value: Value, device: torch.device) -> TensorSpec:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre.inductor.lower_call import Splicer
+from torch_spyre.inductor.lower_call import CallLowering
 from torch_spyre.inductor.tensor_spec import TensorSpec
 from torch_spyre.ops.sampling import permutation
 
@@ -55,11 +55,11 @@ RETOLD: dict[Any, Callable[..., Any]] = {
 
 def _drawn(
     target: str, arguments: Callable[[list[Any]], list[Any]]
-) -> Callable[[Splicer, list[Any], TensorSpec], None]:
+) -> Callable[[CallLowering, list[Any], TensorSpec], None]:
     """A functional call by way of the one that fills its result; graphs have the card's own generator only."""
 
-    def draw(splicer: Splicer, given: list[Any], out: TensorSpec) -> None:
-        splicer.run(target, [out, *arguments(given), None], [out])
+    def draw(lowering: CallLowering, given: list[Any], out: TensorSpec) -> None:
+        lowering.run(target, [out, *arguments(given), None], [out])
 
     return draw
 
