@@ -7,7 +7,7 @@ import pytest
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
     warnings.simplefilter("ignore")
-    from torch_spyre.inductor.frames import with_room_for_frames
+    from torch_spyre.inductor.cpython_tuning import with_room_for_frames
 
 CALLS, DEPTHS = 200, range(160)
 

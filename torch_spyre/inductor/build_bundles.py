@@ -16,11 +16,10 @@ from openspyre.spec.errors import InternalError
 from openspyre.spec.packing import packed
 from torch_spyre.inductor.border import OrderedSet
 from torch_spyre.inductor.constants import constant_on_card, known_values, move_constants
+from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_collections
 from torch_spyre.inductor.foreach import unfold
-from torch_spyre.inductor.frames import with_room_for_frames
 from torch_spyre.inductor.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
 from torch_spyre.inductor.fx_reader import Reader
-from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import Graph
 from torch_spyre.inductor.graph_registry import keep
 from torch_spyre.inductor.kernel import launch_bundle

@@ -28,7 +28,7 @@ def movable(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
 
 
 def retile(wanted: Sequence[Preference], inputs: Sequence[torch.Tensor]) -> list[int]:
-    """Grant the preferred; whose."""
+    """Grant the preferences; whose."""
     granted = []
     for place, layout in wanted:
         parameter = inputs[place]

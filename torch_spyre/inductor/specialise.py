@@ -23,9 +23,8 @@ from torch_spyre.inductor import artifacts, specialised
 from torch_spyre.inductor.access_bounds import accesses_of, stays_inside
 from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.compile_observer import Watch, debugging, tell
+from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_collections
 from torch_spyre.inductor.expand import expand
-from torch_spyre.inductor.frames import with_room_for_frames
-from torch_spyre.inductor.garbage import without_collections
 from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.parameters import Preference, movable, retile
