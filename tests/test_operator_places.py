@@ -28,12 +28,12 @@ def told(capsys, name):
         ("ReStickifyOpHBM", {("restickify", "openspyre/spec/ops/movement.py")}),
         ("maxnonstick", {("amax", "openspyre/spec/ops/reduction.py")}),
         ("cat", {("cat", "csrc/torch/moves.cpp"), ("cat", "torch_spyre/ops/movement.py")}),
-        ("clone", {("clone", "csrc/torch/moves.cpp"), ("clone", "torch_spyre/inductor/graph_lowerings.py")}),
+        ("clone", {("clone", "csrc/torch/moves.cpp"), ("clone", "torch_spyre/inductor/lowering/graph_lowerings.py")}),
         ("roll", {("roll", "torch_spyre/ops/compositions.py")}),
         ("index_put_", {("index_put_", "torch_spyre/ops/scattered.py")}),
         ("spyre::scaled_mm", {("spyre.scaled_mm", "csrc/torch/spyre_operators.cpp")}),
         ("linalg_qr", {("linalg_qr.out", "csrc/torch/fallback.cpp")}),
-        ("rand", {("rand", "torch_spyre/inductor/random_operators.py")}),
+        ("rand", {("rand", "torch_spyre/inductor/lowering/random_operators.py")}),
     ],
 )
 def test_a_name_is_found_wherever_it_is_known(capsys, name, expected):

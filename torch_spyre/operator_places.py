@@ -70,8 +70,8 @@ def _compositions() -> Iterator[Place]:
 
 
 def _of_graphs() -> Iterator[Place]:
-    from torch_spyre.inductor import decomposition_overrides, random_operators  # loads Inductor
-    from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
+    from torch_spyre.inductor.lowering import decomposition_overrides, random_operators  # loads Inductor
+    from torch_spyre.inductor.lowering.graph_lowerings import GRAPH_LOWERINGS
 
     for target, spelling in GRAPH_LOWERINGS.items():
         yield place_of(target.removeprefix("aten.").removesuffix(".default"), "graphs: lowering", spelling)

@@ -12,7 +12,7 @@ import torch
 from openspyre.card import _card
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
-from torch_spyre.inductor import launch
+from torch_spyre.inductor.launching import launch
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
 

@@ -13,7 +13,7 @@ from torch_spyre.constants import DEVICE_NAME
 def register() -> None:
     """Name the device, hang up `torch.spyre`, and install the seams."""
     from torch_spyre.device import api, replacements
-    from torch_spyre.inductor import artifacts
+    from torch_spyre.inductor.launching import artifacts
 
     _take_our_logs()
     _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise)
@@ -67,6 +67,6 @@ def _compile_call(operator: str, arguments: list[object]) -> object:
 def _specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
 ) -> object:
-    from torch_spyre.inductor import specialise
+    from torch_spyre.inductor.launching import specialise
 
     return specialise.specialise(key, text, inputs, symbols, offset_classes)

@@ -21,13 +21,13 @@ from torch_spyre.inductor.border import (
     register_device_op_overrides,
     register_interface_for_device,
 )
-from torch_spyre.inductor.build_bundles import bundle
-from torch_spyre.inductor.decomposition_overrides import keep_whole
-from torch_spyre.inductor.fx_nodes import fake_tensors
-from torch_spyre.inductor.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
-from torch_spyre.inductor.partition import leave_late_copies
-from torch_spyre.inductor.regions import put_back_before_passes
-from torch_spyre.inductor.report import new_report
+from torch_spyre.inductor.importing.build_bundles import bundle
+from torch_spyre.inductor.importing.fx_nodes import fake_tensors
+from torch_spyre.inductor.importing.partition import leave_late_copies
+from torch_spyre.inductor.importing.regions import put_back_before_passes
+from torch_spyre.inductor.launching.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
+from torch_spyre.inductor.lowering.decomposition_overrides import keep_whole
+from torch_spyre.inductor.reporting.report import new_report
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.torch_seams import wrap
 

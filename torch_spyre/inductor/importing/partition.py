@@ -9,11 +9,11 @@ import torch
 
 from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.border import OpOverload, lowerings, make_fallback, post_grad, to_copy
-from torch_spyre.inductor.fx_nodes import Nodes, is_host_number, is_on_card, origin_of, symbolic_numbers
-from torch_spyre.inductor.fx_reader import ALL_RESULTS, KNOWN_NUMBERS, Reader
-from torch_spyre.inductor.lower_call import NotImportable, Unread
-from torch_spyre.inductor.lowering_cache import bound, lowered
-from torch_spyre.inductor.report import GraphReport
+from torch_spyre.inductor.importing.fx_nodes import Nodes, is_host_number, is_on_card, origin_of, symbolic_numbers
+from torch_spyre.inductor.importing.fx_reader import ALL_RESULTS, KNOWN_NUMBERS, Reader
+from torch_spyre.inductor.lowering.lower_call import NotImportable, Unread
+from torch_spyre.inductor.lowering.lowering_cache import bound, lowered
+from torch_spyre.inductor.reporting.report import GraphReport
 from torch_spyre.torch_seams import wrap
 
 Node = torch.fx.Node

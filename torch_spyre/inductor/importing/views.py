@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.border import map_nodes
-from torch_spyre.inductor.fx_nodes import fake_tensors, is_on_card, is_view, mutates, storage_of
+from torch_spyre.inductor.importing.fx_nodes import fake_tensors, is_on_card, is_view, mutates, storage_of
 
 _aten = torch.ops.aten
 _NOT_SURE = (_aten.diagonal.default, _aten.unfold.default)

@@ -11,7 +11,7 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import V, ir
-from torch_spyre.inductor.fx_nodes import mutates
+from torch_spyre.inductor.importing.fx_nodes import mutates
 
 Node = torch.fx.Node
 _SMALL_BYTES = 1 << 16

@@ -17,7 +17,7 @@ from openspyre.program.model import Program as CardProgram
 from openspyre.program.text import print_program as print_card_program
 from torch_spyre.inductor.border import get_debug_dir, inductor_config
 from torch_spyre.inductor.graph import Graph, to_text
-from torch_spyre.inductor.report import Extension, Relayout, Specialisation
+from torch_spyre.inductor.reporting.report import Extension, Relayout, Specialisation
 
 _log = logging.getLogger("spyre.compiler")
 

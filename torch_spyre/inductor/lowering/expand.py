@@ -10,8 +10,8 @@ import torch
 from openspyre.compiler.ir import Access, Buffer, Program, Role
 from openspyre.spec import packing
 from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value
-from torch_spyre.inductor.graph_lowerings import LEFT_AS_THEY_ARE
-from torch_spyre.inductor.lowering_cache import Assembly, bound, lowered
+from torch_spyre.inductor.lowering.graph_lowerings import LEFT_AS_THEY_ARE
+from torch_spyre.inductor.lowering.lowering_cache import Assembly, bound, lowered
 
 
 @dataclass(frozen=True, slots=True)

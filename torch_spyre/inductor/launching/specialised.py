@@ -16,7 +16,7 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.packing import packed, unpacked, value_bytes
-from torch_spyre.inductor.parameters import Preference
+from torch_spyre.inductor.launching.parameters import Preference
 from torch_spyre.ops.calls import dtype_name
 from torch_spyre.ops.plans import CallPlan, ConstantTensor, ResultPlan
 

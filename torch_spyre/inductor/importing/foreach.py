@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.border import OpOverload
-from torch_spyre.inductor.fx_nodes import is_on_card, mutates
-from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
+from torch_spyre.inductor.importing.fx_nodes import is_on_card, mutates
+from torch_spyre.inductor.lowering.graph_lowerings import GRAPH_LOWERINGS
 from torch_spyre.ops import eager
 
 Node = torch.fx.Node

@@ -11,8 +11,8 @@ from torch_spyre.inductor.graph import Graph, GraphCall, Ref, Value
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
     warnings.simplefilter("ignore")
-    from torch_spyre.inductor import lowering_cache
-    from torch_spyre.inductor.expand import expand
+    from torch_spyre.inductor.lowering import lowering_cache
+    from torch_spyre.inductor.lowering.expand import expand
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SPYRE = torch.device("spyre")

@@ -14,7 +14,7 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor.border import OpOverload, V, compile_fx_module, invoke_subgraph, map_nodes
-from torch_spyre.inductor.fx_nodes import fake_tensors, has_no_elements, storage_of
+from torch_spyre.inductor.importing.fx_nodes import fake_tensors, has_no_elements, storage_of
 from torch_spyre.torch_seams import wrap
 
 Node = torch.fx.Node

@@ -17,7 +17,7 @@ from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import Kind
 from openspyre.spec.ops.random import WORDS
 from torch_spyre.inductor.graph import DrawnWord, Number
-from torch_spyre.inductor.tensor_spec import NotImportable, SymbolicScalar, TensorSpec
+from torch_spyre.inductor.lowering.tensor_spec import NotImportable, SymbolicScalar, TensorSpec
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import BufferFacts, Call, ProgramBuilder, dtype_name
 from torch_spyre.ops.numbers import integer_of

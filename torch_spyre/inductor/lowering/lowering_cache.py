@@ -11,9 +11,16 @@ import torch
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
 from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
-from torch_spyre.inductor.graph_lowerings import GRAPH_LOWERINGS
-from torch_spyre.inductor.lower_call import CallLowering, NotImportable, Supplied, Temporary, renamed, temporary_name
-from torch_spyre.inductor.tensor_spec import SymbolicScalar, TensorSpec
+from torch_spyre.inductor.lowering.graph_lowerings import GRAPH_LOWERINGS
+from torch_spyre.inductor.lowering.lower_call import (
+    CallLowering,
+    NotImportable,
+    Supplied,
+    Temporary,
+    renamed,
+    temporary_name,
+)
+from torch_spyre.inductor.lowering.tensor_spec import SymbolicScalar, TensorSpec
 from torch_spyre.ops.numbers import word_of
 
 _LIMIT = 4096  # calls remembered; a model has some dozens that differ

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from torch_spyre.inductor.border import OpOverload
-from torch_spyre.inductor.fx_nodes import (
+from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Number, Ref, Value
+from torch_spyre.inductor.importing.fx_nodes import (
     Nodes,
     TensorFacts,
     extent_of,
@@ -17,8 +18,7 @@ from torch_spyre.inductor.fx_nodes import (
     origin_of,
     symbols_of,
 )
-from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Number, Ref, Value
-from torch_spyre.inductor.lower_call import NotImportable
+from torch_spyre.inductor.lowering.lower_call import NotImportable
 
 Node = torch.fx.Node
 ALL_RESULTS = "spyre_all_results"  # in a node's meta: its lowering computes results that nobody reads, too

@@ -19,18 +19,18 @@ from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
-from torch_spyre.inductor import artifacts, specialised
-from torch_spyre.inductor.access_bounds import accesses_of, stays_inside
 from torch_spyre.inductor.border import inductor_config
-from torch_spyre.inductor.compile_observer import Watch, debugging, tell
 from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_collections
-from torch_spyre.inductor.expand import expand
 from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value, evaluate
 from torch_spyre.inductor.graph import from_text as graph_from_text
-from torch_spyre.inductor.parameters import Preference, movable, retile
-from torch_spyre.inductor.report import Specialisation, report_specialisation
+from torch_spyre.inductor.launching import artifacts, specialised
+from torch_spyre.inductor.launching.access_bounds import accesses_of, stays_inside
+from torch_spyre.inductor.launching.parameters import Preference, movable, retile
+from torch_spyre.inductor.launching.specialised import Specialised
+from torch_spyre.inductor.lowering.expand import expand
+from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, tell
+from torch_spyre.inductor.reporting.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
-from torch_spyre.inductor.specialised import Specialised
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, planned_machine
 

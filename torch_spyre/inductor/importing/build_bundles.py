@@ -15,18 +15,18 @@ import torch
 from openspyre.spec.errors import InternalError
 from openspyre.spec.packing import packed
 from torch_spyre.inductor.border import OrderedSet
-from torch_spyre.inductor.constants import constant_on_card, known_values, move_constants
 from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_collections
-from torch_spyre.inductor.foreach import unfold
-from torch_spyre.inductor.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
-from torch_spyre.inductor.fx_reader import Reader
 from torch_spyre.inductor.graph import Graph
 from torch_spyre.inductor.graph_registry import keep
-from torch_spyre.inductor.kernel import launch_bundle
-from torch_spyre.inductor.lower_call import NotImportable
-from torch_spyre.inductor.partition import is_taken, keep_from_compiling
-from torch_spyre.inductor.report import GraphReport
-from torch_spyre.inductor.views import keep_sources, name_views, separate_inputs
+from torch_spyre.inductor.importing.constants import constant_on_card, known_values, move_constants
+from torch_spyre.inductor.importing.foreach import unfold
+from torch_spyre.inductor.importing.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
+from torch_spyre.inductor.importing.fx_reader import Reader
+from torch_spyre.inductor.importing.partition import is_taken, keep_from_compiling
+from torch_spyre.inductor.importing.views import keep_sources, name_views, separate_inputs
+from torch_spyre.inductor.launching.kernel import launch_bundle
+from torch_spyre.inductor.lowering.lower_call import NotImportable
+from torch_spyre.inductor.reporting.report import GraphReport
 
 Node = torch.fx.Node
 

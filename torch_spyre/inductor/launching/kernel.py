@@ -19,7 +19,7 @@ from torch_spyre.inductor.border import (
 )
 from torch_spyre.inductor.graph import evaluate, to_text
 from torch_spyre.inductor.graph_registry import find
-from torch_spyre.inductor.report import report_of
+from torch_spyre.inductor.reporting.report import report_of
 
 
 class BundleKernel(ir.ExternKernel):
@@ -141,8 +141,8 @@ class SpyreWrapper(PythonWrapperCodegen):
     def write_header(self) -> None:
         super().write_header()
         self.header.writeline(
-            "from torch_spyre.inductor.launch import launch as spyre_launch, open_graph as spyre_graph\n"
-            "from torch_spyre.inductor.report import found_graph as spyre_found"
+            "from torch_spyre.inductor.launching.launch import launch as spyre_launch, open_graph as spyre_graph\n"
+            "from torch_spyre.inductor.reporting.report import found_graph as spyre_found"
         )
 
     def graph_variable(self, key: str, device: int) -> str:
@@ -206,7 +206,7 @@ class SpyreOpOverrides(DeviceOpOverrides):
     """Text that generated wrappers use around the device."""
 
     def import_get_raw_stream_as(self, name: str) -> str:
-        return f"from torch_spyre.inductor.launch import get_raw_stream as {name}"
+        return f"from torch_spyre.inductor.launching.launch import get_raw_stream as {name}"
 
     def set_device(self, device_idx: int) -> str:
         return f"torch.spyre.set_device({device_idx})"

@@ -18,11 +18,11 @@ from openspyre.compiler.emit import Emitted, emit_documented
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, require_supported
-from torch_spyre.inductor import launch as launching
 from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.graph import DrawnWord, Number
 from torch_spyre.inductor.graph import from_text as graph_from_text
-from torch_spyre.inductor.specialise import imported
+from torch_spyre.inductor.launching import launch as launching
+from torch_spyre.inductor.launching.specialise import imported
 from torch_spyre.ops.numbers import integer_of
 from torch_spyre.ops.programs import planned_machine
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.inductor import random_operators
 from torch_spyre.inductor.border import (
     OpOverload,
     constant_folder,
@@ -24,6 +23,7 @@ from torch_spyre.inductor.border import (
     to_copy,
     tree_leaves,
 )
+from torch_spyre.inductor.lowering import random_operators
 from torch_spyre.ops import composed, eager
 from torch_spyre.torch_seams import wrap
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from torch_spyre.inductor import random_operators
-from torch_spyre.inductor.lower_call import CallLowering
-from torch_spyre.inductor.tensor_spec import TensorSpec
+from torch_spyre.inductor.lowering import random_operators
+from torch_spyre.inductor.lowering.lower_call import CallLowering
+from torch_spyre.inductor.lowering.tensor_spec import TensorSpec
 
 GraphLowering = Callable[[CallLowering, list[Any], TensorSpec], None]
 

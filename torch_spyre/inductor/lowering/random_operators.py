@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from torch_spyre.inductor.lower_call import CallLowering
-from torch_spyre.inductor.tensor_spec import TensorSpec
+from torch_spyre.inductor.lowering.lower_call import CallLowering
+from torch_spyre.inductor.lowering.tensor_spec import TensorSpec
 from torch_spyre.ops.sampling import permutation
 
 _aten = torch.ops.aten
