@@ -23,7 +23,7 @@ _OF_TORCH = {
     "default backend kernel": "torch makes it of another operator, often its out= form",
     "backend fallback": "CPU fallback",
 }
-_EAGER = "csrc/torch/eager.cpp"
+_EAGER = "csrc/torch/operators/eager.cpp"
 
 
 def places() -> list[Place]:

@@ -57,7 +57,7 @@ def _log_copy(source: torch.Tensor, target: torch.Tensor) -> None:
 
 
 def _rest() -> None:
-    """torch's autograd threads may still drop objects of Python when Python ends (csrc/torch/autograd_rest.cpp)."""
+    """torch's autograd threads may still drop objects of Python when Python ends (csrc/torch/device/autograd_rest.cpp)."""
     if not is_in_bad_fork():
         with suppress(Exception):  # a lost card: the process ends anyway
             _torch.let_autograd_rest()

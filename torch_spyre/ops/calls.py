@@ -66,7 +66,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def encoding_of(dtype: str) -> str:
-    """How the launch writes a number for an operand of this dtype (ScalarPlan in csrc/torch/plans.h)."""
+    """How the launch writes a number for an operand of this dtype (ScalarPlan in csrc/torch/operators/plans.h)."""
     return {"int32": "int64_ends", "float32": "float"}.get(dtype, "sen169")
 
 

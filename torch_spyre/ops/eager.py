@@ -31,7 +31,7 @@ from torch_spyre.ops.plans import CallPlan
 
 
 class ScalarKey(NamedTuple):
-    """What of a launch scalar still chooses the program: values with a row of their own, and the sign (csrc/torch/scalar_key.h)."""
+    """What of a launch scalar still chooses the program: values with a row of their own, and the sign (csrc/torch/operators/scalar_key.h)."""
 
     special: tuple[float, ...]
     by_sign: bool
@@ -43,7 +43,7 @@ class Lowering(NamedTuple):
     serves: Callable[[Binding], bool]
     compile_call: Callable[[Call], CallPlan | None]
     by_name: Mapping[str, Callable[..., Any]] = {}  # what is done for an operator, where it is not the same for all
-    eager: bool = True  # False: the C++ half copies without a program (csrc/torch/moves.cpp); graphs compile it
+    eager: bool = True  # False: the C++ half copies without a program (csrc/torch/operators/moves.cpp); graphs compile it
 
 
 _LOWERINGS: dict[Kind, Lowering] = {

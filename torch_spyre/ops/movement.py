@@ -1,4 +1,4 @@
-"""Movement: what graphs compile of cat, and how lowerings move elements. Eager copies without a program (csrc/torch/moves.cpp)."""
+"""Movement: what graphs compile of cat, and how lowerings move elements. Eager copies without a program (csrc/torch/operators/moves.cpp)."""
 
 from __future__ import annotations
 
