@@ -23,12 +23,21 @@ def told(capsys, name):
     ("name", "expected"),
     [
         ("softmax", {("softmax", "openspyre/spec/ops/rows.py"), ("_softmax", "torch_spyre/ops/rows.py")}),
-        ("torch.nn.functional.gelu", {("gelu", "openspyre/spec/ops/activations.py"), ("gelu", "csrc/torch/operators/eager.cpp")}),
+        (
+            "torch.nn.functional.gelu",
+            {("gelu", "openspyre/spec/ops/activations.py"), ("gelu", "csrc/torch/operators/eager.cpp")},
+        ),
         ("aten::add.Tensor", {("add", "openspyre/spec/hardware.py"), ("add.Tensor", "torch_spyre/ops/pointwise.py")}),
         ("ReStickifyOpHBM", {("restickify", "openspyre/spec/ops/movement.py")}),
         ("maxnonstick", {("amax", "openspyre/spec/ops/reduction.py")}),
         ("cat", {("cat", "csrc/torch/operators/moves.cpp"), ("cat", "torch_spyre/ops/movement.py")}),
-        ("clone", {("clone", "csrc/torch/operators/moves.cpp"), ("clone", "torch_spyre/inductor/lowering/graph_lowerings.py")}),
+        (
+            "clone",
+            {
+                ("clone", "csrc/torch/operators/moves.cpp"),
+                ("clone", "torch_spyre/inductor/lowering/graph_lowerings.py"),
+            },
+        ),
         ("roll", {("roll", "torch_spyre/ops/compositions.py")}),
         ("index_put_", {("index_put_", "torch_spyre/ops/scattered.py")}),
         ("spyre::scaled_mm", {("spyre.scaled_mm", "csrc/torch/operators/spyre_operators.cpp")}),

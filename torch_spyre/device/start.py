@@ -64,7 +64,7 @@ def _rest() -> None:
 
 
 def enable_sanitizer(*, strict: bool = False) -> None:
-    """Make the cards of this process unkind, as OPENSPYRE_SANITIZE=1 does: memory used wrongly is reported.
+    """Switch the sanitizer on for the cards of this process, as OPENSPYRE_SANITIZE=1 does: memory used wrongly is reported.
 
     Before the first tensor on the card; InvalidArgument afterwards. `strict` makes errors of what is only warned of.
     """

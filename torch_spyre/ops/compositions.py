@@ -171,7 +171,7 @@ def _binary_cross_entropy(
 def _grid_sampler_2d(x: torch.Tensor, grid: torch.Tensor, *how: int | bool) -> torch.Tensor:
     """torch's own steps, in float32: 16 bits have no room for a place in an image and its part between two pixels."""
     steps = resolve("torch._decomp.decomposition_table")[torch.ops.aten.grid_sampler_2d.default]
-    return steps(accumulating(x), accumulating(grid), *how).to(x.dtype)  # type: ignore[no-any-return]
+    return steps(accumulating(x), accumulating(grid), *how).to(x.dtype)
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {

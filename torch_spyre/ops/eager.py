@@ -43,7 +43,9 @@ class Lowering(NamedTuple):
     serves: Callable[[Binding], bool]
     compile_call: Callable[[Call], CallPlan | None]
     by_name: Mapping[str, Callable[..., Any]] = {}  # what is done for an operator, where it is not the same for all
-    eager: bool = True  # False: the C++ half copies without a program (csrc/torch/operators/moves.cpp); graphs compile it
+    eager: bool = (
+        True  # False: the C++ half copies without a program (csrc/torch/operators/moves.cpp); graphs compile it
+    )
 
 
 _LOWERINGS: dict[Kind, Lowering] = {
