@@ -4,11 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
-CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'bench/*.cpp' 2>/dev/null)
+CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'csrc/*.inl' 'bench/*.cpp' 2>/dev/null)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card quick generate golden check fix bench asan asan-card fuzz opinfo build clean
+.PHONY: help demo test test-python test-card quick generate golden replay check fix bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,10 @@ generate: build  ## write what is made from Python's tables: C++ headers, tables
 golden: build  ## accept what the passes make of openspyre/compiler/golden now, and show what changed
 	OPENSPYRE_GOLDEN=accept $(BIN)/python -m pytest -q openspyre/compiler/test_golden.py
 	git --no-pager diff --stat -p -- openspyre/compiler/golden
+
+AGAINST ?= origin/main
+replay: build  ## which bundles of the compile corpus differ from AGAINST=commit (tests/replay.py --diff GRAPH shows one)
+	$(BIN)/python tests/replay.py --against $(AGAINST)
 
 CARD_TESTS = cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
              -DOPENSPYRE_PYTHON=OFF -DOPENSPYRE_TORCH=OFF -DOPENSPYRE_TESTS=ON

@@ -2,7 +2,7 @@
 //   contract [isa [M K N]]      isa: baseline, avx2, avx512; threads: OPENSPYRE_THREADS
 // Built on demand: g++ -std=c++20 -O2 -Icsrc/card bench/contract.cpp -lopenspyre_card. As a shared library it offers
 // `contract_once` to a process that times torch in turn.
-#include "contract.h"
+#include "steps/contract.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "card.h"
+#include "streams/card.h"
 
 using namespace openspyre;
 

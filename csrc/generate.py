@@ -45,7 +45,7 @@ def texts_of(texts: Iterable[str]) -> str:
 
 
 def enumeration(name: str, members: Iterable[str], texts: Iterable[str], notes: Mapping[str, str] | None = None) -> str:
-    """An enumeration, how many members it has, and their names: what `Names` of generated/names.h are found by."""
+    """An enumeration, how many members it has, and their names: what `Names` of formats/names.h are found by."""
     chosen = list(members)
     lines = [f"  {member},{f'  // {(notes or {})[member]}' if notes else ''}\n" for member in chosen]
     return (
@@ -163,7 +163,7 @@ def header(source: str, body: str, *includes: str) -> str:
 
 
 def headers() -> dict[Path, str]:
-    names = '"names.h"'
+    names = '"formats/names.h"'
     return {
         CSRC / "card/generated/faults.h": header("openspyre/spec/errors.py", faults(), names),
         CSRC / "card/generated/machine.h": header("openspyre/spec/machine.py and layout.py", machine()),

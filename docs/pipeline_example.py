@@ -11,10 +11,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Program
 from openspyre.compiler.text import print_program
-from torch_spyre.inductor.bundling import bundle
-from torch_spyre.inductor.expand import expand
-from torch_spyre.inductor.library import find
-from torch_spyre.inductor.report import GraphReport
+from torch_spyre.inductor.graph_registry import find
+from torch_spyre.inductor.importing.build_bundles import bundle
+from torch_spyre.inductor.lowering.expand import expand
+from torch_spyre.inductor.reporting.report import GraphReport
 
 
 def example(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

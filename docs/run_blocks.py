@@ -69,7 +69,7 @@ def run(document: Path) -> list[str]:
 
 
 def forget_switches() -> None:
-    """A newcomer has none of our switches set; only the unkind card stays if it was asked for."""
+    """A newcomer has none of our switches set; only the sanitizer stays if it was asked for."""
     for field in fields(Settings):
         if field.name != "sanitize":
             os.environ.pop(switch_of(field).variable, None)

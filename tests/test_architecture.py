@@ -24,6 +24,41 @@ OPENSPYRE_ROOMS = {
 }
 ALL_ROOMS = {*OPENSPYRE_ROOMS, "tools"}
 ALLOWED = OPENSPYRE_ROOMS | {"tools": ALL_ROOMS, "torch_spyre": ALL_ROOMS}
+# The same within torch_spyre, by the longest prefix of a module's name. All may import what is in TORCH_FLOOR.
+TORCH_FLOOR = {"torch_spyre", "torch_spyre._torch", "torch_spyre.constants", "torch_spyre.torch_seams"}
+_INDUCTOR = "torch_spyre.inductor"
+TORCH_ROOMS: dict[str, set[str]] = {
+    "torch_spyre.device.layouts": set(),
+    "torch_spyre._inductor": set(),
+    "torch_spyre.ops": {"torch_spyre.device.layouts", "torch_spyre._inductor"},
+    _INDUCTOR: set(),  # the imported graph, and what we use of Inductor
+    f"{_INDUCTOR}.reporting": {_INDUCTOR},
+    f"{_INDUCTOR}.lowering": {_INDUCTOR, "torch_spyre.ops"},
+    f"{_INDUCTOR}.launching": {
+        _INDUCTOR,
+        f"{_INDUCTOR}.reporting",
+        f"{_INDUCTOR}.lowering",
+        "torch_spyre.ops",
+        "torch_spyre.device.layouts",
+    },
+    f"{_INDUCTOR}.importing": {
+        _INDUCTOR,
+        f"{_INDUCTOR}.reporting",
+        f"{_INDUCTOR}.lowering",
+        f"{_INDUCTOR}.launching",
+        "torch_spyre.ops",
+    },
+}
+# Doors of the device and of the compiler, and documented names: they register what the rooms have, so they see all of them.
+TORCH_DOORS = {
+    "torch_spyre.device",
+    f"{_INDUCTOR}.backend",
+    f"{_INDUCTOR}.entry",
+    "torch_spyre._C",
+    "torch_spyre.model_utils",
+    "torch_spyre.operator_places",
+    "torch_spyre.streams",
+}
 OUTSIDE_OF_OPENSPYRE = {"numpy"}
 OUTSIDE_OF_TESTS = {"pytest", "hypothesis", "fuzz"}  # fuzz/samples.py: bundles to start from
 
@@ -91,6 +126,22 @@ def wrong_imports(source: str, package: str, *, is_test: bool = False) -> list[s
     return wrong
 
 
+def torch_room_of(module: str) -> str:
+    """The room, the door or the piece of floor that a module of torch_spyre belongs to."""
+    known = [room for room in {*TORCH_ROOMS, *TORCH_DOORS, *TORCH_FLOOR} if f"{module}.".startswith(f"{room}.")]
+    return max(known, key=len)
+
+
+def wrong_torch_imports(source: str, module: str) -> list[str]:
+    """What a module of torch_spyre imports against the table of its rooms."""
+    home = torch_room_of(module)
+    if home in TORCH_DOORS or home == "torch_spyre":
+        return []
+    allowed = {home, *TORCH_FLOOR, *TORCH_ROOMS.get(home, set())}
+    found = imports_of(ast.parse(source), module.rpartition(".")[0])
+    return [name for name in found if name.startswith("torch_spyre") and torch_room_of(name) not in allowed]
+
+
 def private_torch_symbols(source: str) -> set[str]:
     """Chains from torch through a name with a leading underscore, and imports of such names."""
     found = set()
@@ -130,6 +181,20 @@ def test_imports_follow_the_table(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", files("torch_spyre"), ids=shown)
+def test_imports_within_torch_spyre_follow_its_table(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    assert wrong_torch_imports(path.read_text(), module) == []
+
+
+def test_the_rooms_of_torch_spyre_are_no_knot() -> None:
+    order: list[str] = []
+    while len(order) < len(TORCH_ROOMS):
+        free = [room for room, below in TORCH_ROOMS.items() if room not in order and below <= set(order)]
+        assert free, f"rooms that need each other: {sorted(TORCH_ROOMS.keys() - set(order))}"
+        order += free
+
+
+@pytest.mark.parametrize("path", files("torch_spyre"), ids=shown)
 def test_private_torch_symbols_stand_in_torch_seams_alone(path: Path) -> None:
     if shown(path) == "torch_spyre/torch_seams.py":
         return
@@ -139,14 +204,16 @@ def test_private_torch_symbols_stand_in_torch_seams_alone(path: Path) -> None:
 
 def test_names_say_what_a_module_is() -> None:
     sources = files(
-        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".pyi", ".cpp", ".h")
+        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".pyi", ".cpp", ".h", ".inl")
     )
     parts = {(shown(path), part) for path in sources for part in (*path.relative_to(ROOT).parent.parts, path.stem)}
     assert sorted(name for name, part in parts if part in FORBIDDEN_NAMES or part.endswith("_v2")) == []
 
 
 def test_no_file_outgrows_its_reader() -> None:
-    sources = files("openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".cpp", ".h"))
+    sources = files(
+        "openspyre", "torch_spyre", "csrc", "tests", "bench", "examples", suffixes=(".py", ".cpp", ".h", ".inl")
+    )
     lengths = {shown(path): len(path.read_text().splitlines()) for path in sources}
     assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES and name not in LONG_FILES} == {}
     assert [name for name in LONG_FILES if lengths.get(name, 0) <= MAX_LINES] == [], "no longer needs its exception"
@@ -165,7 +232,7 @@ def test_the_card_includes_neither_torch_nor_python() -> None:
     foreign = ("torch/", "c10/", "ATen/", "pybind11/", "Python.h")
     wrong = [
         f"{shown(path)}: {line}"
-        for path in files("csrc/card", suffixes=(".cpp", ".h"))
+        for path in files("csrc/card", suffixes=(".cpp", ".h", ".inl"))
         for line in path.read_text().splitlines()
         if line.startswith("#include") and any(name in line for name in foreign)
     ]
@@ -192,6 +259,20 @@ def test_the_card_includes_neither_torch_nor_python() -> None:
 )
 def test_the_import_check_itself_finds_what_it_should(package: str, source: str, wrong: list[str]) -> None:
     assert wrong_imports(source, package) == wrong
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "wrong"),
+    [
+        ("torch_spyre.ops.eager", "def f():\n    from torch_spyre.device import api", ["torch_spyre.device.api"]),
+        ("torch_spyre.ops.eager", "from torch_spyre import _torch", []),
+        ("torch_spyre.inductor.graph", "from torch_spyre.ops import calls", ["torch_spyre.ops.calls"]),
+        ("torch_spyre.inductor.backend", "from torch_spyre.inductor.importing import x", []),
+        (f"{_INDUCTOR}.lowering.x", f"from {_INDUCTOR}.launching import y", [f"{_INDUCTOR}.launching.y"]),
+    ],
+)
+def test_the_check_of_torch_spyres_rooms_finds_what_it_should(module: str, source: str, wrong: list[str]) -> None:
+    assert wrong_torch_imports(source, module) == wrong
 
 
 @pytest.mark.parametrize(

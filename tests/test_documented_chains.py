@@ -1,4 +1,4 @@
-"""Normalisations from documented bundles of ours: numbers bound and steps fused, they are one step with the bits of the sequence."""
+"""Normalisations as they are launched, fused with the launch's numbers: one step, with the bits of the documented bundle's sequence."""
 
 import math
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from chains import CHAINS, layer_norm, program_of, variance
 
-from openspyre.backend import BindNumbers, FuseSteps
+from openspyre.backend import FuseSteps, compile_emitted
 from openspyre.backend.superdsc import compile_documented
 from openspyre.card import cards, programs
 from openspyre.compiler import pipeline
@@ -53,11 +53,10 @@ def test_a_documented_chain_is_one_step_over_rows(make, size, along, dtype):
     arguments = emitted.arguments
     plain = compile_documented(emitted.bundle, [argument.bytes for argument in arguments])
     plain = replace(plain, uses=tuple(USES.get(argument.role, Use.READ) for argument in arguments))
-    numbers = tuple(n for n, a in zip(plain.symbols, arguments, strict=True) if a.role not in USES)
     assert all(math.isfinite(a.value or 0.0) for a in arguments)
-    fused = FuseSteps().run(BindNumbers(numbers).run(plain))
+    fused = FuseSteps().run(compile_emitted(emitted))
     assert problems(fused) == [] and len(fused.steps) < len(plain.steps)
-    assert run(fused, arguments, plain.symbols) == run(plain, arguments, plain.symbols)
+    assert run(fused, arguments, [argument.name for argument in arguments]) == run(plain, arguments, plain.symbols)
     kinds = [type(step) for step in fused.steps if not isinstance(step, Relayout)]
     if not emitted.extensions and size[-1] % 64 == 0 and along == -1:
         assert kinds == [Rows]

@@ -82,7 +82,7 @@ def reinterpret_tensor_with_layout(
     tensor: torch.Tensor, size: list[int], stride: list[int], offset: int, layout: SpyreTensorLayout
 ) -> torch.Tensor:
     """As reinterpret_tensor, for a buffer of this layout."""
-    return as_strided_with_layout(tensor, size, stride, tensor.storage_offset() + offset, layout)
+    return as_strided_with_layout(tensor, size, stride, int(tensor.storage_offset()) + offset, layout)
 
 
 def get_stream_from_pool(device: DeviceLike = None, priority: int = 0) -> Stream:

@@ -33,9 +33,9 @@ def _autoload() -> None:
 def __getattr__(name: str) -> Any:
     """Documented names load when they are first used."""
     if name == "export_bundle":
-        return importlib.import_module(f"{__name__}.inductor.export").export_bundle
+        return importlib.import_module(f"{__name__}.inductor.launching.export").export_bundle
     if name == "compile_report":
-        return importlib.import_module(f"{__name__}.inductor.report").compile_report
+        return importlib.import_module(f"{__name__}.inductor.reporting.report").compile_report
     if name in ("_C", "_inductor", "constants", "device", "model_utils", "ops", "streams"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,6 +38,8 @@ class Seam:
 
 SEAMS: tuple[Seam, ...] = (
     Seam("torch._register_device_module", "makes torch.spyre", "torch offers a public registration"),
+    Seam("torch._C._dispatch_get_all_op_names", "`openspyre ops --where` lists operators", "it becomes public"),
+    Seam("torch._C._dispatch_dump_table", "`openspyre ops --where` tells which kernel they have", "it becomes public"),
     Seam("torch._C._get_privateuse1_backend_name", "knows whether the name is already ours", "rename is idempotent"),
     Seam(
         "torch.overrides.has_torch_function_unary",
@@ -294,6 +296,17 @@ def resolve(symbol: str) -> Any:
     return found
 
 
+def all_operators() -> list[str]:
+    """Names of all operators, "aten::add.Tensor"."""
+    return sorted(torch._C._dispatch_get_all_op_names())
+
+
+def kernel_of(operator: str) -> str:
+    """What the dispatcher tells of an operator's kernel for our device; nothing if there is none."""
+    lines = torch._C._dispatch_dump_table(operator).splitlines()
+    return next((line for line in lines if line.startswith("PrivateUse1:")), "")
+
+
 def dynamo_device_interface() -> type:
     """The base class of Dynamo's device interfaces; loads Dynamo."""
     interface: type = resolve("torch._dynamo.device_interface.DeviceInterface")
@@ -303,7 +316,7 @@ def dynamo_device_interface() -> type:
 def rename_backend() -> None:
     """PrivateUse1 is called spyre from now on."""
     if torch._C._get_privateuse1_backend_name() != DEVICE_NAME:
-        torch.utils.rename_privateuse1_backend(DEVICE_NAME)
+        torch.utils.rename_privateuse1_backend(DEVICE_NAME)  # type: ignore[attr-defined]
 
 
 def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "card.h"
-#include "dma.h"
-#include "formats.h"
-#include "layout.h"
+#include "dma/dma.h"
+#include "formats/formats.h"
+#include "formats/layout.h"
+#include "memory/scratchpad.h"
 #include "programs.h"
 #include "python_interrupt.h"
 #include "python_site.h"
-#include "scratchpad.h"
-#include "shadow.h"
-#include "workers.h"
+#include "sanitizer/shadow.h"
+#include "streams/card.h"
+#include "streams/workers.h"
 
 namespace py = pybind11;
 using namespace openspyre;

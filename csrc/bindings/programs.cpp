@@ -10,10 +10,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "program.h"
-#include "program_table.h"
+#include "program/program.h"
+#include "program/program_table.h"
 #include "python_site.h"
-#include "sanitize_deeds.h"
+#include "sanitizer/sanitize_deeds.h"
 
 namespace py = pybind11;
 using namespace openspyre;

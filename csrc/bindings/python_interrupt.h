@@ -3,7 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include "interrupt.h"
+#include "streams/interrupt.h"
 
 namespace openspyre {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "sanitize_findings.h"
+#include "sanitizer/sanitize_findings.h"
 
 namespace openspyre {
 

@@ -14,7 +14,7 @@ from openspyre.artifact.extensions.description import Description
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.superdsc import PRESENT, Component, Indirection, SuperDsc, Tensor
 from openspyre.spec.errors import SpyreError
-from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
+from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.machine import SPYRE, Machine
 
 STICK = 128
@@ -64,7 +64,7 @@ def _op_problems(op: SuperDsc, machine: Machine, scratchpad_limit: int) -> Itera
             yield "constantInfo_", "no constant of this name", repr(name)
     if op.masks and op.constant("samv-maskvalue") is None:
         yield "coordinateMasking_", "a mask without a value", "the constant samv-maskvalue"
-    taken = formats_of_op(known)
+    taken = known.formats
     for number, tensor in enumerate(op.tensors):
         if tensor.format not in taken and number != op.index:
             yield (

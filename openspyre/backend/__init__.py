@@ -1,7 +1,6 @@
 """The back end: a bundle becomes a program of the card, and its steps are joined. It knows nothing of the compiler."""
 
-from openspyre.backend.bind_numbers import BindNumbers
 from openspyre.backend.fusion import Fused, FuseSteps
 from openspyre.backend.superdsc.shared import compile_emitted
 
-__all__ = ["BindNumbers", "FuseSteps", "Fused", "compile_emitted"]
+__all__ = ["FuseSteps", "Fused", "compile_emitted"]

@@ -63,23 +63,6 @@ def hex_rows(content: bytes) -> str:
     return "# one stick per line, first byte last\n" + "".join(f"{row[::-1].hex()}\n" for row in rows)
 
 
-def bytes_of_rows(text: str) -> bytes:
-    """The bytes of `init.txt`; InvalidArgument names the line that is none."""
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        content = line.split("#", 1)[0].strip()
-        if not content:
-            continue
-        try:
-            row = bytes.fromhex(content)
-        except ValueError:
-            raise InvalidArgument(f"init.txt, line {number}: hex digits are wanted, found {content[:20]!r}") from None
-        if len(row) != STICK_BYTES:
-            raise InvalidArgument(f"init.txt, line {number}: {len(row)} bytes, a row has {STICK_BYTES}")
-        found.append(row[::-1])
-    return b"".join(found)
-
-
 def read_spyre_code(directory: Path, machine: Machine = SPYRE) -> tuple[JobPlan, Program]:
     """The plans and the program of a compiled kernel; InvalidArgument says what is malformed."""
     folder = directory / FOLDER

@@ -13,7 +13,7 @@ from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops import TABLE, Kind, OpClass, Precision
+from openspyre.spec.ops import TABLE, Fold, Kind, OpClass, Precision
 from openspyre.spec.ops.expression import Lane, Tracer, trace
 from openspyre.spec.ops.row_expression import FOLD, MOMENTS, ROW
 
@@ -214,7 +214,7 @@ class Expansion:
         if not isinstance(source, Held):
             raise InternalError(f"{self.op.name}: {self.op.row!r} folds a number")
         kept = source.dims - self.reduced
-        dtype = PLACE if name == "argmax" else source.dtype
+        dtype = PLACE if TABLE[name].fold is Fold.ARG_MAX else source.dtype
         output = target if target is not None and target.dtype == dtype else self._temp(dtype, kept)
         self._add(name, (source,), output, self._moving(output) | source.dims, self.reduced)
         return Held(output, kept)

@@ -1,7 +1,7 @@
 """A card's program as frozen data: a tree of counted loops and steps, which are affine loop nests over device memory, cut into
 slices for the cores.
 
-Twin of `csrc/card/program.h`, whose comments define what each field does. Enumerations and limits stand here alone: C++ has them
+Twin of `csrc/card/program/program.h`, whose comments define what each field does. Enumerations and limits stand here alone: C++ has them
 from `csrc/generate.py`.
 """
 

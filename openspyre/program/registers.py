@@ -1,6 +1,6 @@
 """What a step's registers hold: types followed through vector code, and which elements can be loaded and stored.
 
-Twin of `csrc/card/code_check.cpp`. Lanes of truth values are int32 registers.
+Twin of `csrc/card/program/code_check.cpp`. Lanes of truth values are int32 registers.
 """
 
 from __future__ import annotations

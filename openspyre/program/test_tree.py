@@ -8,7 +8,7 @@ import pytest
 
 from openspyre.program.footprint import footprints
 from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Repeat, Step
-from openspyre.program.tree import farthest, in_iteration, mapped, rolled, steps_of, unrolled
+from openspyre.program.tree import in_iteration, mapped, rolled, steps_of, unrolled
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, trace
 
@@ -60,14 +60,6 @@ def test_every_iteration_has_its_steps_when_unrolled() -> None:
 def test_a_rewrite_keeps_the_tree() -> None:
     renamed = mapped(TILED.body, lambda step: replace(step, name=step.name.upper()))
     assert [(step.name, counts) for step, counts in steps_of(renamed)] == [("IN", (3,)), ("OUT", (3, 2)), ("BACK", ())]
-
-
-def test_operands_are_farthest_at_the_ends_of_their_own_ways() -> None:
-    step = copy(at(0, 9, -2, 1), at(1, 0, 3))
-    low, high = farthest(step, (4, 5))
-    assert (low.inputs[0].offset // STICK, high.inputs[0].offset // STICK) == (3, 13)
-    assert (low.outputs[0].offset // STICK, high.outputs[0].offset // STICK) == (0, 9)
-    assert farthest(copy(at(0, 0), at(1, 0)), (4, 5)) == (copy(at(0, 0), at(1, 0)),)
 
 
 def test_the_footprint_is_that_of_all_iterations() -> None:

@@ -46,20 +46,6 @@ def in_iteration(step: Step, iterations: Sequence[int]) -> Step:
     return _operands(step, lambda operand: _moved(operand, iterations))
 
 
-def farthest(step: Step, counts: tuple[int, ...]) -> tuple[Step, ...]:
-    """The step with every operand where iterations have it lowest, and where they have it highest; itself if nothing moves."""
-    if not any(any(operand.advance) for operand in (*step.inputs, *step.outputs)):
-        return (step,)
-
-    def lowest(operand: Operand) -> Operand:
-        return _moved(operand, [count - 1 if by < 0 else 0 for count, by in zip(counts, operand.advance, strict=False)])
-
-    def highest(operand: Operand) -> Operand:
-        return _moved(operand, [count - 1 if by > 0 else 0 for count, by in zip(counts, operand.advance, strict=False)])
-
-    return _operands(step, lowest), _operands(step, highest)
-
-
 def _moved(operand: Operand, iterations: Sequence[int]) -> Operand:
     if not operand.advance:
         return operand

@@ -1,6 +1,6 @@
 """What must be true of a program before a card is given it. Reports all problems, each naming step, operand and numbers.
 
-Twin of the card's own check (`csrc/card/step_check.cpp`, `row_plan.cpp`), which sees every program when it is loaded. How far a
+Twin of the card's own check (`csrc/card/program/step_check.cpp`, `row_plan.cpp`), which sees every program when it is loaded. How far a
 core reaches, and whether its scratchpad has the room, is asked there alone: that depends on the card.
 """
 

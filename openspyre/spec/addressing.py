@@ -1,7 +1,7 @@
 """From a host offset to a device element: the integer algebra of tiled layouts (D2).
 
 A stride map alone cannot be inverted, because padding and gaps look like elements; together with the host's sizes and
-strides it can. Twin of `csrc/card/layout.h`.
+strides it can. Twin of `csrc/card/formats/layout.h`.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The bits of every format, as vectorised numpy: the readable twin of `csrc/card/formats.h` (contract N1, N8).
+"""The bits of every format, as vectorised numpy: the readable twin of `csrc/card/formats/formats.h` (contract N1, N8).
 
 Device codes are unsigned or signed integers of the format's width; IEEE_FP32 codes are float32 arrays.
 """

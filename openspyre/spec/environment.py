@@ -59,10 +59,10 @@ class Settings:
         "fraction of the host's memory above which freed card memory goes back to the host at once",
     )
     sanitize: bool = switch(
-        "OPENSPYRE_SANITIZE", False, BOOL, "unkind card: memory is poisoned, every access checked and reported"
+        "OPENSPYRE_SANITIZE", False, BOOL, "sanitizer: memory is poisoned, every access checked and reported"
     )
     sanitize_strict: bool = switch(
-        "OPENSPYRE_SANITIZE_STRICT", False, BOOL, "what the unkind card only warns of is an error too"
+        "OPENSPYRE_SANITIZE_STRICT", False, BOOL, "what the sanitizer only warns of is an error too"
     )
     core_span_mib: int = switch(
         "OPENSPYRE_CORE_SPAN_MIB",

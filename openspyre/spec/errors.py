@@ -49,7 +49,7 @@ class IndexOutOfRange(SpyreError, IndexError):
 
 
 class SanitizerFinding(SpyreError):
-    """The unkind card saw memory used wrongly; it says what, where, on which core, and which line launched it."""
+    """The sanitizer saw memory used wrongly; it says what, where, on which core, and which line launched it."""
 
 
 class CacheWarning(UserWarning):
@@ -57,7 +57,7 @@ class CacheWarning(UserWarning):
 
 
 class SanitizerWarning(UserWarning):
-    """What the unkind card finds questionable but torch allows: reading what nobody wrote, int64 that wraps."""
+    """What the sanitizer finds questionable but torch allows: reading what nobody wrote, int64 that wraps."""
 
 
 class OutOfMemory(SpyreError, MemoryError):

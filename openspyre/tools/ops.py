@@ -4,8 +4,9 @@ import argparse
 import json
 from collections.abc import Iterable
 
-from openspyre.spec.hardware import HARDWARE, HardwareOp, formats_of_op
+from openspyre.spec.hardware import HARDWARE, HardwareOp
 from openspyre.spec.ops import TABLE, OpClass, Row
+from openspyre.tools import where
 
 _HARDWARE_COLUMNS = ("op", "shape", "unit", "inputs", "constants", "formats")
 _COLUMNS = ("op", "kind", "unit", "artifact", "class", "dtypes", "aten", "meaning")
@@ -17,10 +18,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="list the operations the card has",
         description="Lists every operation of the op table: its name in a bundle, its class (an op of the hardware, a composite "
         "of such, or an extension of this project), which dtypes it takes and which torch operators reach it.",
-        epilog="example: openspyre ops --json",
+        epilog="example: openspyre ops --where softmax",
     )
     parser.add_argument(
         "--hardware", action="store_true", help="the hardware's own ops, by the names a bundle has for them"
+    )
+    parser.add_argument(
+        "--where",
+        metavar="NAME",
+        help="files and lines of all that knows one operator: a row, a function or overload of torch, an opFuncName",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
@@ -28,6 +34,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.where is not None:
+        return where.show(options.where, as_json=options.json)
     header: tuple[str, ...] = _HARDWARE_COLUMNS if options.hardware else _COLUMNS
     if options.hardware:
         records = [_hardware_record(op) for op in HARDWARE.values()]
@@ -59,12 +67,12 @@ def _hardware_record(op: HardwareOp) -> dict[str, object]:
         "unit": op.unit,
         "inputs": op.inputs,
         "constants": list(op.constants),
-        "formats": [form.name for form in formats_of_op(op)],
+        "formats": [form.name for form in op.formats],
     }
 
 
 def _hardware_cells(op: HardwareOp) -> tuple[str, ...]:
-    formats = ", ".join(form.name for form in formats_of_op(op))
+    formats = ", ".join(form.name for form in op.formats)
     return op.name, op.shape.value, op.unit, str(op.inputs), ", ".join(op.constants) or "-", formats
 
 

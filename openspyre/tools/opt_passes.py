@@ -8,7 +8,6 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openspyre.backend.bind_numbers import BindNumbers
 from openspyre.backend.fusion import FuseSteps
 from openspyre.compiler import pipeline
 from openspyre.compiler.pipeline import Pass, name_of, purpose_of
@@ -20,7 +19,7 @@ from openspyre.spec.errors import InternalError, InvalidArgument, SpyreError
 from openspyre.spec.machine import Machine
 
 _WORKS_ON = {"compiler": "IR text", "backend": "the text of a card's program"}
-CardPass = BindNumbers | FuseSteps
+CardPass = FuseSteps
 Chosen = Pass | CardPass
 
 
@@ -55,7 +54,7 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 def rooms_of(machine: Machine) -> dict[str, Sequence[Chosen]]:
     """All passes there are, by where they live."""
-    return {"compiler": pipeline.passes(machine), "backend": (BindNumbers(), FuseSteps())}
+    return {"compiler": pipeline.passes(machine), "backend": (FuseSteps(),)}
 
 
 def _stages(text: str, room: str, steps: Sequence[Chosen], *, verify: bool) -> Iterator[tuple[str, str]]:

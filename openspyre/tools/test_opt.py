@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz import samples
-from openspyre.backend import BindNumbers, FuseSteps, compile_emitted
+from openspyre.backend import FuseSteps, compile_emitted
 from openspyre.compiler import pipeline
 from openspyre.compiler.text import parse_program
 from openspyre.program.model import Repeat
@@ -66,13 +66,13 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     records = json.loads(printed(capsys, "--list", "--json"))
-    passes = [(step, "compiler") for step in pipeline.passes()] + [(BindNumbers(), "backend"), (FuseSteps(), "backend")]
+    passes = [(step, "compiler") for step in pipeline.passes()] + [(FuseSteps(), "backend")]
     assert [(record["pass"], record["room"]) for record in records] == [(type(s).__name__, room) for s, room in passes]
     for record, (step, _) in zip(records, passes, strict=True):
         assert record["purpose"].endswith(".")
         assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
     text = printed(capsys, "--list")
-    assert "# backend, on the text of a card's program\nBindNumbers (numbers=)\n    Takes numbers" in text
+    assert "# backend, on the text of a card's program\nFuseSteps\n    Joins steps" in text
     assert "DivideWork (cores=32, limit=268431360)\n    Divides" in text
 
 

@@ -94,7 +94,7 @@ import torch
 x = torch.randn(2, 4, 8, 8).half().to("spyre")
 function = lambda x: torch.nn.functional.avg_pool2d(x, 2) + x.softmax(-1)[..., :4, :4]
 print(torch.equal(torch.compile(function)(x).cpu(), function(x).cpu()))
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.reporting.report import compile_report
 print(len(compile_report()[-1].bundles), compile_report()[-1].fallbacks)
 """
     ran = subprocess.run(

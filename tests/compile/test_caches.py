@@ -64,7 +64,8 @@ torch.manual_seed(0)
 if {artifacts!r} and pathlib.Path({artifacts!r}).exists():
     torch.compiler.load_cache_artifacts(pathlib.Path({artifacts!r}).read_bytes())
 if {other_sources}:
-    from torch_spyre.inductor import backend, source_hash, specialise
+    from torch_spyre.inductor import backend, source_hash
+    from torch_spyre.inductor.launching import specialise
     backend.source_hash = specialise.source_hash = lambda: "other sources"
 reference = copy.deepcopy(model)
 on_card = run(model.to("spyre"), *(x.to("spyre") for x in inputs))
@@ -73,7 +74,8 @@ run_eager = reference
 torch.compile = lambda model, **options: model
 expected = run(reference, *inputs)
 error = max(float((a.cpu() - b).abs().max()) for a, b in zip(on_card, expected))
-from torch_spyre.inductor import report, specialise
+from torch_spyre.inductor.reporting import report
+from torch_spyre.inductor.launching import specialise
 reports = report.compile_report()
 facts = [[left.operator, left.reason] for r in reports for left in r.fallbacks]
 facts += [s.facts() for r in reports for b in r.bundles for s in b.specialisations]
@@ -181,7 +183,7 @@ def test_a_damaged_entry_is_compiled_again_and_entries_are_private(processes):
 )
 @pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 def test_a_program_that_the_card_refuses_is_compiled_again(old, new, tmp_path, monkeypatch):
-    from torch_spyre.inductor import launch, specialise  # loads Inductor, which warns
+    from torch_spyre.inductor.launching import launch, specialise  # loads Inductor, which warns
 
     cache = specialise.TextCache(tmp_path, "graph")
     monkeypatch.setattr(specialise, "_kept", lambda: cache)
@@ -221,7 +223,7 @@ else:
     run = torch.compile(block, fullgraph=True, dynamic=False).forward.aot_compile(((x,), {}))
     run.save_compiled_function(str(file))
 torch.testing.assert_close(run(block, x).cpu(), expected, rtol=1e-5, atol=1e-5)
-from torch_spyre.inductor import specialise
+from torch_spyre.inductor.launching import specialise
 print(specialise.counts()["compiled"], *torch._dynamo.utils.compilation_time_metrics)
 """
 

@@ -18,7 +18,7 @@ from openspyre.artifact.launch_spec import read_launch_spec
 from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.ir import Role
 from torch_spyre import _torch
-from torch_spyre.inductor import launch
+from torch_spyre.inductor.launching import launch
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.reporting.report import compile_report
 
 
 def choose(x):

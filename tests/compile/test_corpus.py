@@ -22,7 +22,7 @@ from judge import (
     tensors,
 )
 
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.reporting.report import compile_report
 
 
 def listed(row):

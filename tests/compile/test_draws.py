@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from torch_spyre.inductor import launch
+from torch_spyre.inductor.launching import launch
 from torch_spyre.ops import eager
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations

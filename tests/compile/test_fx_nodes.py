@@ -8,7 +8,7 @@ import torch
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
     warnings.simplefilter("ignore")
-    from torch_spyre.inductor.fx_nodes import Nodes
+    from torch_spyre.inductor.importing.fx_nodes import Nodes
 
 aten = torch.ops.aten
 

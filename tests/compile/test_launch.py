@@ -12,7 +12,7 @@ import torch
 from openspyre.card import _card
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
-from torch_spyre.inductor import launch
+from torch_spyre.inductor.launching import launch
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
 
@@ -223,14 +223,14 @@ def test_compiling_leaves_garbage_collection_as_it_was():
 
 
 def test_an_imported_graph_is_forgotten_with_its_compilation():
-    from torch_spyre.inductor import library  # loads Inductor, which warns
+    from torch_spyre.inductor import graph_registry  # loads Inductor, which warns
 
-    before = set(library._graphs)
+    before = set(graph_registry._graphs)
     compiled = torch.compile(lambda x: x.exp() * 7 - 3, dynamic=False)
     assert torch.equal(compiled(torch.zeros(3).to("spyre")).cpu(), torch.full((3,), 4.0))
     torch.compiler.reset()
     gc.collect()
-    assert set(library._graphs) <= before
+    assert set(graph_registry._graphs) <= before
 
 
 def test_a_launch_that_the_card_refuses_gives_its_memory_back():

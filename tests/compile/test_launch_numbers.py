@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from torch_spyre.inductor import launch
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.launching import launch
+from torch_spyre.inductor.reporting.report import compile_report
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 HOST = torch.arange(-66.0, 66.0).view(4, 33) / 8

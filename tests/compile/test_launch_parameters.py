@@ -9,8 +9,8 @@ from torch import nn
 
 from openspyre.backend.text_cache import TextCache
 from openspyre.spec.layout import SpyreTensorLayout
-from torch_spyre.inductor import launch
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.launching import launch
+from torch_spyre.inductor.reporting.report import compile_report
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
 
@@ -34,7 +34,7 @@ class Weight(nn.Module):
 
 
 def retiled_so_far():
-    from torch_spyre.inductor import specialise  # loads Inductor, which warns
+    from torch_spyre.inductor.launching import specialise  # loads Inductor, which warns
 
     return specialise.counts()["retiled"]
 
@@ -183,7 +183,7 @@ def test_a_weight_is_turned_while_other_threads_compute_with_it():
 @pytest.mark.parametrize("kind", ["eager", "compiled"])
 def test_a_weight_that_is_turned_while_we_compile_and_then_turned_back(kind, monkeypatch, tmp_path):
     """What was compiled in between is for another layout: neither launched nor kept, in memory or on disk."""
-    from torch_spyre.inductor import specialise
+    from torch_spyre.inductor.launching import specialise
     from torch_spyre.ops import linear
 
     torch.manual_seed(0)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from torch_spyre.inductor.launch import counts
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.launching.launch import counts
+from torch_spyre.inductor.reporting.report import compile_report
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 WIDTH = 24

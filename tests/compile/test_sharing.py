@@ -14,11 +14,11 @@ from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.text import print_program
 from openspyre.program.text import print_program as print_card_program
 from openspyre.spec.sharing import nothing_shared
-from torch_spyre.inductor.launch import clear
+from torch_spyre.inductor.launching.launch import clear
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
     warnings.simplefilter("ignore")
-    from torch_spyre.inductor import specialise
+    from torch_spyre.inductor.launching import specialise
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 WIDTH, HEADS = 128, 2

@@ -9,7 +9,7 @@ from judge import ROUNDING, Noise, Widened, tensors
 from oracle import fetch
 from torch import nn
 
-from torch_spyre.inductor.report import compile_report
+from torch_spyre.inductor.reporting.report import compile_report
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 

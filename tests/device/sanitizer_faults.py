@@ -1,4 +1,4 @@
-"""A program full of mistakes: makes each one on an unkind card and prints, as JSON, what it was told about it."""
+"""A program full of mistakes: makes each one under the sanitizer and prints, as JSON, what it was told about it."""
 
 import json
 import sys

@@ -109,7 +109,7 @@ def test_a_cores_span_reaches_the_planning(tmp_path):
     """A card that reaches less far gets programs that are cut so; none that were planned for another one."""
     program = """
 import torch
-from torch_spyre.inductor import specialise
+from torch_spyre.inductor.launching import specialise
 x = torch.ones(1024, 1536, dtype=torch.float16).to("spyre")
 y, (top, negative) = x.mul(3), torch.compile(lambda x: ((x * 2).amax(0), -x))(x)
 print(y.cpu().eq(3).all().item(), top.cpu().eq(2).all().item(), negative.cpu().eq(-1).all().item())

@@ -1,4 +1,4 @@
-"""The unkind card: every seeded mistake is told with all that helps to find it; what is right is left alone."""
+"""The sanitizer: every seeded mistake is told with all that helps to find it; what is right is left alone."""
 
 import json
 import os

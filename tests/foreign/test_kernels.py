@@ -7,7 +7,6 @@ import torch
 from foreign.handmade import softmax
 
 from openspyre.artifact.documented import documented_texts
-from openspyre.backend.spyre_code import bytes_of_rows
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.command import main
 from torch_spyre import _C
@@ -40,7 +39,10 @@ def test_a_compiled_kernel_needs_nothing_but_its_spyre_code(kernel, capsys):
         "/spyreCodeDir/init.bin", "/spyreCodeDir/spyrecode.json", "/loadprogram_to_device/kernel-SenProgSend/init.txt"
     ]  # fmt: skip
     rows = (kernel / "loadprogram_to_device" / "kernel-SenProgSend" / "init.txt").read_text()
-    assert bytes_of_rows(rows) == (kernel / "spyreCodeDir" / "init.bin").read_bytes()
+    assert (
+        b"".join(bytes.fromhex(row)[::-1] for row in rows.splitlines()[1:])
+        == (kernel / "spyreCodeDir" / "init.bin").read_bytes()
+    )
     for file in kernel.glob("sdsc_*.json"):
         file.unlink()
     (kernel / "bundle.mlir").unlink()

@@ -51,8 +51,10 @@ def _check(hints: Mapping[str, Mapping[str, int] | Sequence[str]]) -> None:
 
 
 def _check_cores(division: Mapping[str, int] | Sequence[str]) -> None:
+    if not isinstance(division, Mapping):
+        return
     cores = 1
-    for count in division.values() if isinstance(division, Mapping) else ():
+    for count in division.values():  # a loop: Dynamo traces no prod
         cores *= count
     if cores > SPYRE.cores:
         raise InvalidArgument(

@@ -69,7 +69,7 @@ def launch_jobplan(
     With a launch spec these are its inputs, outputs and updates, and `scalars` are its numbers by name; otherwise all arguments.
     """
     card = (
-        tensors[0].device.index if tensors and tensors[0].device.type == DEVICE_NAME else torch.spyre.current_device()
+        tensors[0].device.index if tensors and tensors[0].device.type == DEVICE_NAME else torch.spyre.current_device()  # type: ignore[attr-defined]
     )
     names = plan.loaded.program.symbols
     held: Sequence[object]

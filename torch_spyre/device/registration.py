@@ -13,18 +13,18 @@ from torch_spyre.constants import DEVICE_NAME
 def register() -> None:
     """Name the device, hang up `torch.spyre`, and install the seams."""
     from torch_spyre.device import api, replacements
-    from torch_spyre.inductor import artifacts
+    from torch_spyre.inductor.launching import artifacts
 
     _take_our_logs()
     _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise)
     torch_seams.rename_backend()
     torch_seams.register_device_module(DEVICE_NAME, api)
-    torch.utils.generate_methods_for_privateuse1_backend(
+    torch.utils.generate_methods_for_privateuse1_backend(  # type: ignore[attr-defined]
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
-    torch.Tensor.device_tensor_layout = api.device_tensor_layout
-    torch.accelerator.manual_seed = api.manual_seed
-    torch.accelerator.manual_seed_all = api.manual_seed_all
+    torch.Tensor.device_tensor_layout = api.device_tensor_layout  # type: ignore[attr-defined]
+    torch.accelerator.manual_seed = api.manual_seed  # type: ignore[attr-defined]
+    torch.accelerator.manual_seed_all = api.manual_seed_all  # type: ignore[attr-defined]
     replacements.install()
     artifacts.register()
 
@@ -67,6 +67,6 @@ def _compile_call(operator: str, arguments: list[object]) -> object:
 def _specialise(
     key: str, text: str, inputs: list[torch.Tensor], symbols: list[int], offset_classes: list[int]
 ) -> object:
-    from torch_spyre.inductor import specialise
+    from torch_spyre.inductor.launching import specialise
 
     return specialise.specialise(key, text, inputs, symbols, offset_classes)

@@ -76,7 +76,7 @@ def _wrap_compiler(module: Any) -> None:
 def _wrap_decompositions(module: Any) -> None:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def select_decomp_table() -> Any:
-            if torch.spyre.is_initialized():
+            if torch.spyre.is_initialized():  # type: ignore[attr-defined]
                 from torch_spyre.inductor import backend
 
                 backend.register()

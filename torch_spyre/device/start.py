@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ from torch_spyre.device.layouts import device_tensor_layout
 
 log = logging.getLogger("spyre.device")
 _copies = logging.getLogger("spyre.device.copies")
-_wanted: dict[str, bool] = {}  # what the program asked for before the first use; it stands above the environment
+_wanted: dict[str, Any] = {}  # what the program asked for before the first use; it stands above the environment
 
 
 def configure() -> None:
@@ -56,18 +57,18 @@ def _log_copy(source: torch.Tensor, target: torch.Tensor) -> None:
 
 
 def _rest() -> None:
-    """torch's autograd threads may still drop objects of Python when Python ends (csrc/torch/autograd_rest.cpp)."""
+    """torch's autograd threads may still drop objects of Python when Python ends (csrc/torch/device/autograd_rest.cpp)."""
     if not is_in_bad_fork():
         with suppress(Exception):  # a lost card: the process ends anyway
             _torch.let_autograd_rest()
 
 
 def enable_sanitizer(*, strict: bool = False) -> None:
-    """Make the cards of this process unkind, as OPENSPYRE_SANITIZE=1 does: memory used wrongly is reported.
+    """Switch the sanitizer on for the cards of this process, as OPENSPYRE_SANITIZE=1 does: memory used wrongly is reported.
 
     Before the first tensor on the card; InvalidArgument afterwards. `strict` makes errors of what is only warned of.
     """
-    wanted = {"sanitize": True, "sanitize_strict": strict}
+    wanted: dict[str, Any] = {"sanitize": True, "sanitize_strict": strict}
     if _torch.is_configured():
         card.configure(replace(cards.settings_in_force(), **wanted))
     _wanted.update(wanted)

@@ -21,20 +21,20 @@ from torch_spyre.inductor.border import (
     register_device_op_overrides,
     register_interface_for_device,
 )
-from torch_spyre.inductor.bundling import bundle
-from torch_spyre.inductor.fx_nodes import fake_tensors
-from torch_spyre.inductor.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
-from torch_spyre.inductor.regions import put_back_before_passes
-from torch_spyre.inductor.report import new_report
+from torch_spyre.inductor.importing.build_bundles import bundle
+from torch_spyre.inductor.importing.fx_nodes import fake_tensors
+from torch_spyre.inductor.importing.partition import leave_late_copies
+from torch_spyre.inductor.importing.regions import put_back_before_passes
+from torch_spyre.inductor.launching.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
+from torch_spyre.inductor.lowering.decomposition_overrides import keep_whole
+from torch_spyre.inductor.reporting.report import new_report
 from torch_spyre.inductor.source_hash import source_hash
-from torch_spyre.inductor.taking import leave_late_copies
-from torch_spyre.inductor.whole_operators import keep_whole
 from torch_spyre.torch_seams import wrap
 
 _numbers = itertools.count()
 
 
-class BundlePass(CustomGraphModulePass):  # type: ignore[misc, valid-type]
+class BundlePass(CustomGraphModulePass):
     """Runs at the end of Inductor's passes on the graph, for each graph and subgraph with tensors on the device."""
 
     def __call__(self, gm: torch.fx.GraphModule) -> None:

@@ -2,7 +2,7 @@
 
 Heads that share keys and values (grouped queries) are a dim along which keys and values do not move: nothing is repeated in
 memory. Causal queries go block by block, so that half of the work is left out and a block's scores stay near.
-csrc/torch/attention.cpp sends only calls here that this lowering takes; the rest is torch's own composition.
+csrc/torch/operators/attention.cpp sends only calls here that this lowering takes; the rest is torch's own composition.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def encoding_of(dtype: str) -> str:
-    """How the launch writes a number for an operand of this dtype (ScalarPlan in csrc/torch/plans.h)."""
+    """How the launch writes a number for an operand of this dtype (ScalarPlan in csrc/torch/operators/plans.h)."""
     return {"int32": "int64_ends", "float32": "float"}.get(dtype, "sen169")
 
 
@@ -157,12 +157,10 @@ class Call:
         for tensor in self.tensors:
             facts = self.facts(tensor)
             layout = facts.layout
+            if layout is None:
+                continue
             whole = (facts.size, facts.stride) == (tuple(outcome.shape), outcome.stride())
-            fits = (
-                layout is not None
-                and layout.stride_map[-1] > 0
-                and layout.elems_per_stick() == wanted.elems_per_stick()
-            )
+            fits = layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick()
             if whole and fits and tensor.storage_offset() == 0:
                 return SpyreTensorLayout(layout.device_size, layout.stride_map, wanted, layout.element_arrangement)
         size = list(outcome.shape)
@@ -185,7 +183,7 @@ class ProgramBuilder:
     def read(self, tensor: torch.Tensor, strides: tuple[int, ...], of: torch.Tensor | None = None) -> Access:
         """An access to a tensor of the call (`of`, if `tensor` is a view of one) with a stride per dim of the op."""
         name = self._buffer(of if of is not None else tensor, Role.INPUT)
-        return Access(name, tensor.storage_offset(), strides, dtype_name(tensor.dtype))
+        return Access(name, int(tensor.storage_offset()), strides, dtype_name(tensor.dtype))
 
     def draw(self, numbers: int) -> tuple[Scalar, ...]:
         """Random numbers of the call's generator, taken anew at every launch: the words that say which."""
@@ -232,7 +230,7 @@ class ProgramBuilder:
         name = f"{'out' if role is Role.UPDATE else 'arg'}{len(self.buffers)}"
         self.buffers.append(Buffer(name, facts.dtype, facts.size, facts.stride, role, facts.layout))
         self.symbols.append(self.call.place(tensor))
-        self.offsets.append(tensor.storage_offset())
+        self.offsets.append(int(tensor.storage_offset()))
         return name
 
 

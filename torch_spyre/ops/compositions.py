@@ -5,7 +5,7 @@ Each part is rounded to the tensors' format, where a row would round once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -57,6 +57,23 @@ def _with_outs(operator: Callable[..., Any], *names: str) -> Callable[..., tuple
 def _aminmax(x: torch.Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     dims = tuple(range(x.dim())) if dim is None else (dim,)
     return torch.amin(x, dims, keepdim), torch.amax(x, dims, keepdim)
+
+
+def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    """Along every rolled dim the result is two blocks that changed places; without dims, of all elements in a row."""
+    if not shifts:
+        raise RuntimeError("`shifts` required")  # torch's words, as below
+    if not dims and len(shifts) == 1:
+        return _roll(x.reshape(-1), shifts, (0,)).view(x.shape)
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if x.numel() == 0:
+        return x.clone()
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        ahead = shift % size
+        x = torch.cat((x.narrow(dim, size - ahead, ahead), x.narrow(dim, 0, size - ahead)), dim)
+    return x
 
 
 def _addbmm(
@@ -154,7 +171,7 @@ def _binary_cross_entropy(
 def _grid_sampler_2d(x: torch.Tensor, grid: torch.Tensor, *how: int | bool) -> torch.Tensor:
     """torch's own steps, in float32: 16 bits have no room for a place in an image and its part between two pixels."""
     steps = resolve("torch._decomp.decomposition_table")[torch.ops.aten.grid_sampler_2d.default]
-    return steps(accumulating(x), accumulating(grid), *how).to(x.dtype)  # type: ignore[no-any-return]
+    return steps(accumulating(x), accumulating(grid), *how).to(x.dtype)
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
@@ -167,6 +184,7 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "addbmm": _addbmm,
     "addbmm_": _in_place(_addbmm),
     "addbmm.out": _with_out(_addbmm),
+    "roll": _roll,
     "nan_to_num": _nan_to_num,
     "nan_to_num.out": _with_out(_nan_to_num),
     "round.decimals": _round_decimals,

@@ -18,7 +18,7 @@ Operands = Callable[[Call, ProgramBuilder], list[Operand] | None]
 
 
 def serves(binding: Binding) -> bool:
-    return aten_name(binding).rstrip("_") in _OPERANDS
+    return aten_name(binding).rstrip("_") in OPERANDS
 
 
 def compile_call(call: Call) -> CallPlan | None:
@@ -29,7 +29,7 @@ def compile_call(call: Call) -> CallPlan | None:
     if done is not None:
         return done
     builder = ProgramBuilder(call)
-    inputs = _OPERANDS[aten_name(call.binding).rstrip("_")](call, builder)
+    inputs = OPERANDS[aten_name(call.binding).rstrip("_")](call, builder)
     if inputs is None:
         return None
     row = call.binding.rows[0].name
@@ -94,7 +94,7 @@ def _triangle(call: Call, builder: ProgramBuilder) -> list[Operand]:
     return [builder.read(x, x.stride()), apart, builder.scalar(place, "int32")]
 
 
-_OPERANDS: dict[str, Operands] = {
+OPERANDS: dict[str, Operands] = {
     "fill": _fill,
     "zero": _zero,
     "arange": _arange,

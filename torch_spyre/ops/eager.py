@@ -6,7 +6,7 @@ by the C++ half, which launches further calls of the same key without Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -24,13 +24,14 @@ from torch_spyre.ops import (
     random,
     reduction,
     rows,
+    scattered,
 )
 from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
 
 
 class ScalarKey(NamedTuple):
-    """What of a launch scalar still chooses the program: values with a row of their own, and the sign (csrc/torch/scalar_key.h)."""
+    """What of a launch scalar still chooses the program: values with a row of their own, and the sign (csrc/torch/operators/scalar_key.h)."""
 
     special: tuple[float, ...]
     by_sign: bool
@@ -41,7 +42,10 @@ class Lowering(NamedTuple):
 
     serves: Callable[[Binding], bool]
     compile_call: Callable[[Call], CallPlan | None]
-    eager: bool = True  # False: the C++ half copies without a program (csrc/torch/moves.cpp); graphs compile it
+    by_name: Mapping[str, Callable[..., Any]] = {}  # what is done for an operator, where it is not the same for all
+    eager: bool = (
+        True  # False: the C++ half copies without a program (csrc/torch/operators/moves.cpp); graphs compile it
+    )
 
 
 _LOWERINGS: dict[Kind, Lowering] = {
@@ -50,9 +54,9 @@ _LOWERINGS: dict[Kind, Lowering] = {
     Kind.ROWS: Lowering(rows.serves, rows.compile_call),
     Kind.CONTRACTION: Lowering(linear.serves, linear.compile_call),
     Kind.MOVEMENT: Lowering(movement.serves, movement.compile_call, eager=False),
-    Kind.CREATION: Lowering(creation.serves, creation.compile_call),
+    Kind.CREATION: Lowering(creation.serves, creation.compile_call, creation.OPERANDS),
     Kind.RANDOM: Lowering(random.serves, random.compile_call),
-    Kind.INDEXED: Lowering(indexed.serves, indexed.compile_call),
+    Kind.INDEXED: Lowering(indexed.serves, indexed.compile_call, indexed.GATHERS | scattered.SCATTERS),
     Kind.SCAN: Lowering(ordered.serves, ordered.compile_call),
     Kind.SORT: Lowering(ordered.serves, ordered.compile_call),
 }
@@ -132,6 +136,11 @@ def compile_call(operator: str, values: list[Any]) -> CallPlan | None:
 def binding_of(target: str) -> tuple[Binding, Lowering] | None:
     """What serves an overload written as in graphs, "aten.add.Tensor"."""
     return _bindings.get(target.removeprefix("aten.").removesuffix(".default"))
+
+
+def bindings() -> Mapping[str, tuple[Binding, Lowering]]:
+    """Every overload that is lowered, by its name."""
+    return _bindings
 
 
 def counts() -> dict[str, int]:

@@ -21,7 +21,7 @@ from torch_spyre.ops.plans import CallPlan
 
 def serves(binding: Binding) -> bool:
     name = aten_name(binding)
-    return name in _GATHERS or scattered.serves(binding)
+    return name in GATHERS or scattered.serves(binding)
 
 
 def compile_call(call: Call) -> CallPlan | None:
@@ -36,7 +36,7 @@ def compile_call(call: Call) -> CallPlan | None:
     if done is not None:
         return done
     builder = ProgramBuilder(call)
-    return builder.plan() if _GATHERS[aten_name(call.binding)](call, builder) else None
+    return builder.plan() if GATHERS[aten_name(call.binding)](call, builder) else None
 
 
 def gather(
@@ -152,7 +152,7 @@ def _like(builder: ProgramBuilder, name: str, size: tuple[int, ...], dtype: str)
     return Access(builder.temp(name, dtype, size, row_major(size)), 0, row_major(size), dtype)
 
 
-_GATHERS: dict[str, Callable[[Call, ProgramBuilder], bool]] = {
+GATHERS: dict[str, Callable[[Call, ProgramBuilder], bool]] = {
     "embedding": _embedding,
     "index_select": _index_select,
     "gather": _gather,

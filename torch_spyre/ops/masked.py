@@ -15,7 +15,7 @@ from torch_spyre.ops.plans import CallPlan
 def is_masked_write(call: Call) -> bool:
     """Whether a call of index_put_ has one mask, and one value for all it chooses."""
     given, values = call.given.get("indices"), call.given.get("values")
-    if given is None or call.written is None or call.given["accumulate"] or values.numel() != 1:
+    if given is None or values is None or call.written is None or call.given["accumulate"] or values.numel() != 1:
         return False
     masks = [index for index in given if index is not None]
     single = len(masks) == 1 and on_card(masks[0]) and masks[0].dtype is torch.bool

@@ -1,10 +1,8 @@
-"""Movement: clone, cat, roll. Pieces of tensors go to places in the result, unchanged or converted."""
+"""Movement: what graphs compile of cat, and how lowerings move elements. Eager copies without a program (csrc/torch/operators/moves.cpp)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 
 import torch
 
@@ -16,18 +14,8 @@ from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtyp
 from torch_spyre.ops.plans import CallPlan
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A box of an operand and where its first element goes in the result."""
-
-    source: Access
-    start: tuple[int, ...]
-    size: tuple[int, ...]
-    target: tuple[int, ...]
-
-
 def serves(binding: Binding) -> bool:
-    return aten_name(binding) in _PIECES
+    return aten_name(binding) == "cat"
 
 
 def compile_call(call: Call) -> CallPlan | None:
@@ -39,19 +27,16 @@ def compile_call(call: Call) -> CallPlan | None:
         return done
     builder = ProgramBuilder(call)
     result = builder.result()
-    for number, piece in enumerate(_PIECES[aten_name(call.binding)](call, builder)):
-        target = shifted(_along(result, piece), piece.target)
-        move(builder, f"move{number}", piece.size, shifted(piece.source, piece.start), target)
+    dim = call.given["dim"] % max(outcome.dim(), 1)
+    pieces = [
+        tensor for tensor in call.given["tensors"] if tensor.numel()
+    ]  # an empty vector fits everywhere, by torch's tradition
+    place = 0
+    for number, piece in enumerate(pieces):
+        target = replace(result, offset=result.offset + place * result.strides[dim])
+        move(builder, f"move{number}", tuple(piece.shape), builder.read(piece, piece.stride()), target)
+        place += piece.shape[dim]
     return builder.plan()
-
-
-def _along(result: Access, piece: Piece) -> Access:
-    """The (dense) result, as a vector if the piece is one."""
-    return result if len(piece.size) == len(result.strides) else replace(result, strides=(1,))
-
-
-def shifted(access: Access, start: tuple[int, ...]) -> Access:
-    return replace(access, offset=access.offset + sum(i * s for i, s in zip(start, access.strides, strict=True)))
 
 
 def move(builder: ProgramBuilder, name: str, size: tuple[int, ...], source: Access, target: Access) -> None:
@@ -65,52 +50,3 @@ def flattened(builder: ProgramBuilder, name: str, x: torch.Tensor) -> str:
     target = Access(temp, 0, row_major(x.shape), dtype_name(x.dtype))
     move(builder, f"{name}.load", tuple(x.shape), builder.read(x, x.stride()), target)
     return temp
-
-
-def _whole(builder: ProgramBuilder, x: torch.Tensor, target: tuple[int, ...]) -> Piece:
-    return Piece(builder.read(x, x.stride()), (0,) * x.dim(), tuple(x.shape), target)
-
-
-def _clone(call: Call, builder: ProgramBuilder) -> Iterator[Piece]:
-    x = call.given["self"]
-    yield _whole(builder, x, (0,) * x.dim())
-
-
-def _cat(call: Call, builder: ProgramBuilder) -> Iterator[Piece]:
-    rank = call.outcome.dim()
-    dim = call.given["dim"] % max(rank, 1)
-    place = 0
-    for tensor in call.given["tensors"]:
-        if tensor.numel():  # an empty vector fits everywhere, by torch's tradition
-            yield _whole(builder, tensor, tuple(place if d == dim else 0 for d in range(rank)))
-        place += tensor.shape[dim] if tensor.dim() == rank else 0
-
-
-def _halves(extent: int, ahead: int) -> list[tuple[int, int, int]]:
-    """(start, size, target) of what moves up by `ahead` and what comes round."""
-    return [block for block in ((0, extent - ahead, ahead), (extent - ahead, ahead, 0)) if block[1]]
-
-
-def _roll(call: Call, builder: ProgramBuilder) -> Iterator[Piece]:
-    """Along every rolled dim the result is two blocks that changed places."""
-    x, shifts, dims = call.given["self"], call.given["shifts"], call.given["dims"]
-    if not dims:  # as one vector
-        flat = Access(flattened(builder, "flat", x), 0, (1,), dtype_name(x.dtype))
-        ahead = shifts[0] % x.numel()
-        yield from (Piece(flat, (a,), (n,), (b,)) for a, n, b in _halves(x.numel(), ahead))
-        return
-    source = builder.read(x, x.stride())
-    total = dict.fromkeys(range(x.dim()), 0)
-    for shift, dim in zip(shifts, dims, strict=True):
-        total[dim % x.dim()] += shift
-    blocks = [_halves(extent, total[d] % extent) for d, extent in enumerate(x.shape)]
-    for combination in product(*blocks):
-        starts, sizes, targets = zip(*combination, strict=True)
-        yield Piece(source, starts, sizes, targets)
-
-
-_PIECES: dict[str, Callable[[Call, ProgramBuilder], Iterator[Piece]]] = {
-    "clone": _clone,
-    "cat": _cat,
-    "roll": _roll,
-}

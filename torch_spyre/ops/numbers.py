@@ -1,6 +1,6 @@
 """How a number of the host becomes an integer of the card: the rules of torch's CPU for the dtype that is computed in (N8).
 
-The C++ half has the same rules for what each launch brings (csrc/torch/encode.cpp); here they serve the constants of graphs.
+The C++ half has the same rules for what each launch brings (csrc/torch/operators/encode.cpp); here they serve the constants of graphs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a compiled call is, eager or a whole graph: the data the C++ caches keep (csrc/torch/plans.h)."""
+"""What a compiled call is, eager or a whole graph: the data the C++ caches keep (csrc/torch/operators/plans.h)."""
 
 from __future__ import annotations
 

@@ -43,6 +43,7 @@ def _of_nothing(call: Call, row: Row) -> CallPlan | None:
     for number, outcome in enumerate(call.outcomes):
         dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
         still = (0,) * len(dims)
+        operands: tuple[Iota, ...]
         if isnan(row.of_nothing):  # operands that count are whole numbers: 0 / 0
             name, operands = "div", (Iota(0, still), Iota(0, still))
         else:

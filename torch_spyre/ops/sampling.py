@@ -50,7 +50,7 @@ def permutation(n: int, dtype: torch.dtype, device: torch.device, generator: Gen
     """The order of n random keys of 32 bits; equal keys stay in order."""
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
-    given = {} if generator is None else {"generator": generator}
+    given: dict[str, Any] = {} if generator is None else {"generator": generator}
     keys = torch.randint(-(2**31), 2**31, (n,), dtype=torch.int32, device=device, **given)
     return keys.sort(stable=True)[1].to(dtype)
 

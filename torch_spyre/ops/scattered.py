@@ -14,6 +14,7 @@ import torch
 from openspyre.compiler.ir import Access, Dim, Op
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import MAX_RANK
+from openspyre.spec.ops import Indexing
 from torch_spyre.ops import masked
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.creation import held_as
@@ -35,7 +36,7 @@ class Scatter:
 
 
 def serves(binding: Binding) -> bool:
-    return aten_name(binding).rstrip("_") in _SCATTERS
+    return aten_name(binding).rstrip("_") in SCATTERS
 
 
 def compile_call(call: Call) -> CallPlan | None:
@@ -48,7 +49,7 @@ def compile_call(call: Call) -> CallPlan | None:
     if done is not None:
         return done
     builder = ProgramBuilder(call)
-    scatter = _SCATTERS[aten_name(call.binding).rstrip("_")](call, builder)
+    scatter = SCATTERS[aten_name(call.binding).rstrip("_")](call, builder)
     if scatter is None or (scatter.adds and x.dtype is torch.bool):
         return None
     (_elements if scatter.by_element or not scatter.space.rows else _rows)(builder, x, scatter)
@@ -143,7 +144,7 @@ def _scatter(call: Call, builder: ProgramBuilder) -> Scatter | None:
     """Every element has an index of its own: dims other than the indexed one are walked together."""
     x, index = call.given["self"], call.given["index"]
     reduce = call.given.get("reduce")
-    adds = call.binding.rows[0].name == "scatter_add" or reduce in ("add", "sum")
+    adds = call.binding.rows[0].indexing is Indexing.ADD or reduce in ("add", "sum")
     if not usable(index) or x.dim() == 0 or index.dim() != x.dim() or (reduce is not None and not adds):
         return None
     if not call.given.get("include_self", True):
@@ -172,7 +173,7 @@ def _filled(call: Call, builder: ProgramBuilder, size: tuple[int, ...]) -> Acces
     return filled
 
 
-_SCATTERS: dict[str, Callable[[Call, ProgramBuilder], Scatter | None]] = {
+SCATTERS: dict[str, Callable[[Call, ProgramBuilder], Scatter | None]] = {
     "index_put": _index_put,
     "index_add": lambda call, builder: _index_rows(call, builder, adds=True),
     "index_copy": lambda call, builder: _index_rows(call, builder, adds=False),

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "names.h"
+#include "formats/names.h"
 
 namespace openspyre {
 
@@ -20,7 +20,7 @@ enum class Fault : uint8_t {
   BadFork,  // A card was used in a forked child of a process that had already started it.
   Internal,  // A bug of ours, not a mistake of the user's.
   IndexOutOfRange,  // An index tensor points outside the tensor it indexes; found by the card, told when the host next waits for it.
-  SanitizerFinding,  // The unkind card saw memory used wrongly; it says what, where, on which core, and which line launched it.
+  SanitizerFinding,  // The sanitizer saw memory used wrongly; it says what, where, on which core, and which line launched it.
 };
 constexpr int kFaultCount = 11;
 template <>

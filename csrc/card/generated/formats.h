@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "names.h"
+#include "formats/names.h"
 
 namespace openspyre {
 

@@ -10,10 +10,10 @@
 #include <random>
 #include <vector>
 
-#include "card.h"
 #include "check.h"
 #include "child_process.h"
-#include "prepared_step.h"
+#include "program/prepared_step.h"
+#include "streams/card.h"
 
 namespace naive {
 

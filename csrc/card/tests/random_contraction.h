@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "program.h"
-#include "step_runner.h"
+#include "program/program.h"
+#include "program/step_runner.h"
 
 namespace openspyre::testing {
 

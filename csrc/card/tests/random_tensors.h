@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "layout.h"
+#include "formats/layout.h"
 
 namespace openspyre::testing {
 

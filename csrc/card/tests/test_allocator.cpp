@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "allocator.h"
 #include "check.h"
+#include "memory/allocator.h"
 
 using namespace openspyre;
 

@@ -2,11 +2,11 @@
 // and with 1, 2 and 7 threads.
 #include <cmath>
 
-#include "card.h"
 #include "check.h"
 #include "child_process.h"
-#include "contract.h"
 #include "random_contraction.h"
+#include "steps/contract.h"
+#include "streams/card.h"
 
 using namespace openspyre;
 using namespace openspyre::testing;

@@ -2,11 +2,11 @@
 #include <cstring>
 #include <new>
 
-#include "card.h"
 #include "check.h"
-#include "dma.h"
-#include "isa.h"
+#include "dma/dma.h"
+#include "kernels/isa.h"
 #include "random_tensors.h"
+#include "streams/card.h"
 
 using namespace openspyre;
 using namespace openspyre::testing;

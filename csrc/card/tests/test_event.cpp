@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "card.h"
 #include "check.h"
+#include "streams/card.h"
 
 using namespace openspyre;
 

@@ -7,10 +7,10 @@
 #include <random>
 #include <vector>
 
-#include "card.h"
 #include "check.h"
-#include "convert.h"
-#include "formats.h"
+#include "formats/convert.h"
+#include "formats/formats.h"
+#include "streams/card.h"
 
 using namespace openspyre;
 

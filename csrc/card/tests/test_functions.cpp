@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "check.h"
-#include "formats.h"
-#include "vector_kernels.h"
+#include "formats/formats.h"
+#include "kernels/vector_kernels.h"
 
 using namespace openspyre;
 

@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
-#include "card.h"
 #include "check.h"
-#include "interrupt.h"
+#include "streams/card.h"
+#include "streams/interrupt.h"
 
 using namespace openspyre;
 using std::chrono::steady_clock;

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "check.h"
-#include "layout.h"
+#include "formats/layout.h"
 #include "random_tensors.h"
 
 using namespace openspyre;

@@ -5,9 +5,9 @@
 #include <thread>
 #include <vector>
 
-#include "card.h"
 #include "child_process.h"
-#include "workers.h"
+#include "streams/card.h"
+#include "streams/workers.h"
 
 using namespace openspyre;
 

@@ -7,8 +7,8 @@
 
 #include "check.h"
 #include "child_process.h"
-#include "host_memory.h"
-#include "memory.h"
+#include "memory/host_memory.h"
+#include "memory/memory.h"
 
 using namespace openspyre;
 

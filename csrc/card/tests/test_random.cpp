@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "check.h"
-#include "functions_random.h"
+#include "kernels/functions_random.h"
+#include "kernels/vector_kernels.h"
 #include "naive_steps.h"
-#include "vector_kernels.h"
 
 using namespace openspyre;
 

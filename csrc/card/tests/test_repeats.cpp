@@ -1,6 +1,6 @@
 // Counted loops around steps: the order of executions, what prepare() refuses, and where operands are.
+#include "program/repeats.h"
 #include "random_steps.h"
-#include "repeats.h"
 
 using namespace naive;
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "scratchpad.h"
+#include "memory/scratchpad.h"
 #include "unkind_programs.h"
 
 using namespace unkind;

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "check.h"
-#include "shadow.h"
+#include "sanitizer/shadow.h"
 
 using namespace openspyre;
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "card.h"
 #include "check.h"
+#include "streams/card.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "check.h"
-#include "task.h"
+#include "streams/task.h"
 
 using openspyre::Task;
 

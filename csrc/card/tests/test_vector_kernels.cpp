@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "check.h"
-#include "formats.h"
-#include "vector_code.h"
+#include "formats/formats.h"
+#include "steps/vector_code.h"
 
 using namespace openspyre;
 

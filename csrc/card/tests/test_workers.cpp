@@ -4,10 +4,10 @@
 #include <thread>
 #include <vector>
 
-#include "card.h"
 #include "check.h"
 #include "child_process.h"
-#include "workers.h"
+#include "streams/card.h"
+#include "streams/workers.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "card.h"
 #include "check.h"
-#include "dma.h"
-#include "prepared_step.h"
-#include "sanitize_deeds.h"
-#include "sanitize_findings.h"
-#include "scratchpad.h"
-#include "shadow.h"
+#include "dma/dma.h"
+#include "memory/scratchpad.h"
+#include "program/prepared_step.h"
+#include "sanitizer/sanitize_deeds.h"
+#include "sanitizer/sanitize_findings.h"
+#include "sanitizer/shadow.h"
+#include "streams/card.h"
 
 namespace unkind {
 

@@ -92,7 +92,7 @@ def weave(
 
 
 def written(code: Code) -> Code:
-    """The same code, its only result the work of an instruction: a stage that writes nothing is none (csrc/card/program.h)."""
+    """The same code, its only result the work of an instruction: a stage that writes nothing is none (csrc/card/program/program.h)."""
     (result,) = code.results
     first_free = len(code.inputs) + len(code.constants)
     if result >= first_free:

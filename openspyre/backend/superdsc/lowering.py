@@ -24,6 +24,7 @@ from openspyre.program.model import Node, Program, Space, Step, Use
 from openspyre.program.tree import steps_of
 from openspyre.program.verify import step_problems
 from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.hardware import HARDWARE
 from openspyre.spec.ops import TABLE, Kind
 
 _OWN: dict[str, Lowering] = {
@@ -38,20 +39,21 @@ _OWN: dict[str, Lowering] = {
     "topkvalue": lower_topk,
     "topkindex": lower_topk,
 }
-# Several aten operators may be one op of the card: the row that takes the op's operands in its order comes last here.
-_ROWS = {row.artifact: row for row in reversed(TABLE.values()) if row.documented} | {
-    "where3": TABLE["where"],
-    "prod": TABLE["prod"],
-}
+# Several rows may be one op of the card: the first that takes the op's operands in their order.
+_ROWS = {row.artifact: row for row in reversed(TABLE.values()) if row.artifact in HARDWARE and row.order is None}
 
 
 def lowering_of(op: SuperDsc) -> Lowering | None:
     """How the card computes an op; None if it does not know it."""
     if any(tensor.indirection is Indirection.VALUE for tensor in op.tensors):
         return lower_indexed
-    if op.op in _OWN:
-        return _OWN[op.op]
-    row = _ROWS.get(op.op.removesuffix("nonstick"))
+    return lowering_of_name(op.op)
+
+
+def lowering_of_name(op: str) -> Lowering | None:
+    if op in _OWN:
+        return _OWN[op]
+    row = _ROWS.get(op.removesuffix("nonstick"))
     if row is None:
         return None
     match row.kind:

@@ -14,6 +14,7 @@ from openspyre.program.model import Map, Operand, Reduce, Step
 from openspyre.spec.encodings import sen169_decode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
+from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.ops.expression import Code, Lane, Value, constant, convert, select, trace
 from openspyre.spec.ops.row import Fold, Row
 
@@ -30,7 +31,7 @@ def lower_copy(instance: Instance, workspace: Workspace) -> list[Step]:
     same = (
         moves
         and source.tensor.format.bits == target.tensor.format.bits
-        and instance.op.op in ("identity", "ReStickifyOpHBM", "shuffle")
+        and HARDWARE[instance.op.op].shape is Shape.MOVEMENT
     )
     inputs = (nest.operand(source, bits=same),)
     lane = Lane.INT if same or VALUES[source.tensor.format].startswith("int") else Lane.FLOAT

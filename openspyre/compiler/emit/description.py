@@ -58,7 +58,7 @@ def describe(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> tuple[Description, 
                 begins.append(begin)
                 (inputs if number < len(op.inputs) else tensors).append(tensor)
     dims = tuple(Dim(op.dims[d].name, op.dims[d].size, op.dims[d].split, op.dims[d].reduced) for d in kept)
-    row = _movement(inputs[0], tensors[0]) if op.row == "relayout" else op.row
+    row = _movement(inputs[0], tensors[0]) if TABLE[op.row].undecided else op.row
     return Description(row, dims, tuple(inputs), tuple(tensors), op.attributes), tuple(begins)
 
 

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from openspyre.compiler import ir
 from openspyre.spec.encodings import float_of
 from openspyre.spec.formats import DataFormats, require_supported
-from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
+from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.ops import TABLE, Kind
 
-# Rows that are an op of the hardware with its operands in another order.
-_ORDERS = {"rsub": (1, 0), "masked_fill": (1, 2, 0), "square": (0, 0)}
-# Truth values are 0.0 and 1.0: what the bits' logic is on them.
-_LOGIC = {"bitwise_and": "mul", "bitwise_or": "maximum", "bitwise_xor": "notequal", "add": "maximum"}
-_GIVES_TRUTH = {"equal", "notequal", "greaterthan", "greaterequal", "lesserthan", "lesserequal"}
-_KEEPS_TRUTH = {"mul", "maximum", "minimum", "where3", "identity", "max", "min"}
 _HALVES = ("float16", "bfloat16")
 _CASTS = {
     (DataFormats.SEN169_FP16, DataFormats.SEN169_FP16): "identity",
@@ -51,17 +45,16 @@ def form_of(op: ir.Op, formats: dict[int, DataFormats]) -> Form:
         raise NoSuchOp("it counts places")
     truths = all(isinstance(o, ir.Access) and o.dtype == "bool" for o in op.inputs)
     if row.kind is Kind.CREATION:
-        if op.row not in ("fill", "iota"):
+        if not row.as_given:
             raise NoSuchOp("no op of the hardware creates it")
         form = Form("identity", given)
-    elif op.row == "cast":
+    elif row.as_given:
         form = _cast(op, given, formats)
-    elif truths and op.row == "bitwise_not":
-        form = Form("equal", (given[0], 0.0))
+    elif truths and row.on_truths is not None:
+        form = Form(row.on_truths.artifact, (*given, *row.on_truths.numbers))
     else:
-        name = _LOGIC.get(op.row, row.artifact) if truths else row.artifact
-        order = _ORDERS.get(op.row, range(len(given)))
-        form = _with_constants(name, given) or Form(name, tuple(given[place] for place in order))
+        order = range(len(given)) if row.order is None else row.order
+        form = _with_constants(row.artifact, given) or Form(row.artifact, tuple(given[place] for place in order))
     _check(form, op, formats)
     return form
 
@@ -126,7 +119,7 @@ def _check(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> None:
             used.add(formats[op.inputs.index(operand)])
         elif isinstance(operand, (ir.Scalar, ir.Constant)):
             used.add(format_of_number(operand, formats[len(op.inputs)]))
-    if outside := used - set(formats_of_op(known)):
+    if outside := used - set(known.formats):
         raise NoSuchOp(f"{form.name} of the hardware does not take {', '.join(sorted(f.name for f in outside))}")
     if known.shape is not Shape.CAST and len(used) > 1:
         names = ", ".join(sorted(f.name for f in used))
@@ -135,5 +128,5 @@ def _check(form: Form, op: ir.Op, formats: dict[int, DataFormats]) -> None:
     whole = [access.dtype for access in accesses if "float" not in access.dtype and access.dtype != "bool"]
     if whole and known.shape is Shape.POINTWISE:
         raise NoSuchOp(f"{form.name} of the hardware does not take {whole[0]}")
-    if target.dtype == "bool" and form.name not in _GIVES_TRUTH | _KEEPS_TRUTH and known.shape is not Shape.CAST:
+    if target.dtype == "bool" and not (known.gives_truth or known.keeps_truth or known.shape is Shape.CAST):
         raise NoSuchOp(f"{form.name} gives other numbers than truth values")

@@ -18,10 +18,9 @@ from openspyre.compiler.emit.walk import Walk
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.encodings import encode_constant
 from openspyre.spec.formats import DataFormats, require_supported
-from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
+from openspyre.spec.hardware import HARDWARE, HardwareOp, Shape
 from openspyre.spec.ops import TABLE, Kind
 
-_MASKS = {"max": float("-inf"), "min": float("inf"), "exp": float("-inf")}
 _AMBIGUOUS = 64  # a smaller gap of a restickify may be read as rows that memory does not have
 
 
@@ -55,9 +54,10 @@ class Lowering:
 
     # --- kinds of ops
     def _pointwise(self, op: ir.Op) -> Operation:
-        if op.row == "layernormscale":
+        row = TABLE[op.row]
+        if row.pairs:
             return norm_scale(self, op)
-        if op.row == "layernormnorm":
+        if row.mixes_formats:
             return norm(self, op)
         formats = {
             place: self.format(operand)
@@ -68,7 +68,7 @@ class Lowering:
 
     def _form(self, op: ir.Op, form: Form) -> Operation:
         target = op.outputs[0]
-        mask = _MASKS.get(form.name)
+        mask = HARDWARE[form.name].padding
         nest = Nest(self, op, [o for o in form.operands if isinstance(o, ir.Access)], target)
         padded = (
             () if nest.lane is None or nest.extents[nest.lane].valid == nest.extents[nest.lane].size else (nest.lane,)
@@ -143,8 +143,8 @@ class Lowering:
         form = self.format(source)
         if (
             form is not self.format(target)
-            or form not in formats_of_op(known)
-            or not _keeps_kind(known.name, source.dtype, target.dtype)
+            or form not in known.formats
+            or not _keeps_kind(known, source.dtype, target.dtype)
         ):
             raise NoSuchOp(f"{known.name} of the hardware does not make {target.dtype} of {source.dtype}")
         if any(dim.reduced and dim.size > 1 and not step for dim, step in zip(op.dims, source.strides, strict=True)):
@@ -163,7 +163,7 @@ class Lowering:
             )
         masked = (nest.lane,) if along and nest.lane is not None and nest.is_padded(nest.lane) else ()
         if masked:
-            constants.append(mask_value(_MASKS.get(known.name, 1.0 if known.name == "prod" else 0.0), form))
+            constants.append(mask_value(known.padding or 0.0, form))
         return Operation(
             op=known.name if along else f"{known.name}nonstick",
             dims=nest.extents,
@@ -177,7 +177,7 @@ class Lowering:
 
     def _search(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
         """The place of the largest along one dim outside the sticks: the first of one rank, which a dim of size 1 counts."""
-        if self.format(source) not in formats_of_op(HARDWARE["topkvalue"]) or "float" not in source.dtype:
+        if self.format(source) not in HARDWARE["topkvalue"].formats or "float" not in source.dtype:
             raise NoSuchOp(f"topkindex of the hardware does not search {source.dtype}")
         nest = Nest(self, op, [source], target)
         searched = [place for place, d in enumerate(nest.kept) if op.dims[d].reduced]
@@ -250,8 +250,8 @@ class Lowering:
         raise NoSuchOp("it counts places")
 
 
-def _keeps_kind(name: str, source: str, target: str) -> bool:
+def _keeps_kind(op: HardwareOp, source: str, target: str) -> bool:
     """Whether what a reduction makes is what its tensor is said to hold: the largest truth value is one as well."""
     if "bool" in (source, target):
-        return source == target and name in ("max", "min")
+        return source == target and op.keeps_truth
     return "float" in source and "float" in target

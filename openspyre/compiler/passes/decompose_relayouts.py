@@ -69,13 +69,14 @@ class DecomposeRelayouts:
         moves = Moves((here, there), max(self.largest, self.spread * own))
         read, written = (access.on(name) for access, name in zip(op.accesses, ("source", "target"), strict=True))
         if (direct := moves.direct(op.dims, read, written)) is not None:
-            return direct if op.row == "relayout" else None
+            return direct if TABLE[op.row].undecided else None
         return _Search(moves, op.dims, read, written, keeps).best()
 
 
 def _moves(op: Op) -> bool:
     """Whether an op moves elements of a tensor as they are."""
-    copies = TABLE[op.row].kind is Kind.MOVEMENT or op.row == "cast"
+    row = TABLE[op.row]
+    copies = row.kind is Kind.MOVEMENT or (row.kind is Kind.POINTWISE and row.as_given)
     if not copies or not isinstance(op.inputs[0], Access):
         return False
     source, target = op.accesses

@@ -18,7 +18,6 @@ from openspyre.spec.ops import TABLE, Fold, Kind, Precision, Promotion, Row
 from openspyre.spec.ops.expression import Lane, Value, constant
 from openspyre.spec.ops.row_expression import Along, trace_row, widen
 
-_TRIANGLES = {"tril": "le", "triu": "ge"}  # by how a place compares with the diagonal
 Body = Callable[..., Value | tuple[Value, ...]]
 
 
@@ -38,8 +37,8 @@ class ExpandComposites:
 def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
     """The temps and ops that an op is made of; the op itself if it is one of the card's."""
     row = TABLE[op.row]
-    if op.row in _TRIANGLES:
-        return _triangle(op)
+    if row.kept_where is not None:
+        return _triangle(op, row.kept_where)
     precision = row.composite or (Precision.FP32 if row.widened is not None and _is_narrow(op) else None)
     if precision is None or not all(dim.size for dim in op.dims) or not _is_real(op, row):
         return [], [op]
@@ -54,7 +53,7 @@ def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
     return work.buffers, work.ops
 
 
-def _triangle(op: Op) -> tuple[list[Buffer], list[Op]]:
+def _triangle(op: Op, kept_where: str) -> tuple[list[Buffer], list[Op]]:
     """With a diagonal known now, the mask is a constant: x where it holds, else 0."""
     x, apart, diagonal = op.inputs
     known = isinstance(diagonal, Scalar) and diagonal.word is not None
@@ -68,7 +67,7 @@ def _triangle(op: Op) -> tuple[list[Buffer], list[Op]]:
     made = Access(mask.name, 0, mask.stride, "bool")
     read = replace(made, strides=tuple(along.get(d, 0) for d in range(len(op.dims))))
     dims = tuple(op.dims[d] for d in moving)
-    compare = Op(mask.name, _TRIANGLES[op.row], dims, (count, diagonal), (made,), origin=op.origin)
+    compare = Op(mask.name, kept_where, dims, (count, diagonal), (made,), origin=op.origin)
     if x.dtype == "bool":
         return [mask], [compare, replace(op, row="bitwise_and", inputs=(x, read))]
     return [mask], [compare, replace(op, row="where", inputs=(read, x, Constant.of(0.0, x.dtype)))]

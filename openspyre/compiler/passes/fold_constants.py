@@ -48,7 +48,8 @@ def _is_given(operand: Operand) -> bool:
 def _is_plain(op: Op) -> bool:
     """The same number everywhere, which an op of the hardware writes."""
     counts = any(any(operand.strides) for operand in op.inputs if isinstance(operand, Iota))
-    return op.row in ("fill", "iota") and not counts and op.outputs[0].dtype != "bool"
+    row = TABLE[op.row]
+    return row.kind is Kind.CREATION and row.as_given and not counts and op.outputs[0].dtype != "bool"
 
 
 class _Work:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts, default_layout
-from openspyre.compiler.wishes import wished_layouts
+from openspyre.compiler.preferred_layouts import preferred_layouts
 from openspyre.spec.layout import SpyreTensorLayout
 
 
@@ -26,8 +26,8 @@ def product(name: str, m: int, n: int, k: int, x: str, w: Access, out: str) -> O
     return Op(name, "batchmatmul", dims, inputs, (Access(out, 0, (n, 1, 0), "float16"),))
 
 
-def wished(program: Program, *names: str) -> dict[str, SpyreTensorLayout]:
-    return wished_layouts(program, pipeline.run(program, verify=True), names)
+def preferred(program: Program, *names: str) -> dict[str, SpyreTensorLayout]:
+    return preferred_layouts(program, pipeline.run(program, verify=True), names)
 
 
 def test_a_square_product_does_not_lie_as_its_weight() -> None:
@@ -41,9 +41,9 @@ def test_a_weight_that_is_read_turned_should_lie_turned() -> None:
     x, w = buffer("x", Role.INPUT, 5, 192), buffer("w", Role.INPUT, 320, 192)
     op = product("mm", 5, 320, 192, "x", Access("w", 0, (0, 192, 1), "float16"), "out")
     program = Program("linear", (x, w, buffer("out", Role.OUTPUT, 5, 320)), (op,))
-    assert wished(program, "w") == {"w": SpyreTensorLayout([320, 192], [192, 1], "float16", [1, 0])}
-    assert wished(program, "x") == {}  # it lies as it should
-    assert wished(program) == {}  # nobody may be moved
+    assert preferred(program, "w") == {"w": SpyreTensorLayout([320, 192], [192, 1], "float16", [1, 0])}
+    assert preferred(program, "x") == {}  # it lies as it should
+    assert preferred(program) == {}  # nobody may be moved
 
 
 def test_a_weight_whose_dims_are_read_as_one_is_tiled_as_one() -> None:
@@ -51,7 +51,7 @@ def test_a_weight_whose_dims_are_read_as_one_is_tiled_as_one() -> None:
     x, w = buffer("x", Role.INPUT, 5, 128), buffer("w", Role.INPUT, 128, 4, 32)
     op = product("mm", 5, 128, 128, "x", Access("w", 0, (0, 1, 128), "float16"), "out")
     program = Program("einsum", (x, w, buffer("out", Role.OUTPUT, 5, 128)), (op,))
-    (layout,) = wished(program, "w").values()
+    (layout,) = preferred(program, "w").values()
     assert layout == SpyreTensorLayout([128, 128], [128, 1], "float16", [0, 1])
 
 
@@ -63,13 +63,13 @@ def test_a_weight_that_is_looked_up_as_well_stays() -> None:
               (Access("x", 0, (128, 1, 0), "float16"),))  # fmt: skip
     head = product("head", 5, 320, 128, "x", Access("w", 0, (0, 128, 1), "float16"), "out")
     buffers = (index, w, buffer("x", Role.TEMP, 5, 128), buffer("out", Role.OUTPUT, 5, 320))
-    assert wished(Program("tied", buffers, (rows, head)), "w") == {}
+    assert preferred(Program("tied", buffers, (rows, head)), "w") == {}
 
 
 def test_a_large_weight_is_not_tiled_into_padding() -> None:
     x, w = buffer("x", Role.INPUT, 5, 1 << 16), buffer("w", Role.INPUT, 9, 1 << 16)
     op = product("mm", 5, 9, 1 << 16, "x", Access("w", 0, (0, 1 << 16, 1), "float16"), "out")
-    assert wished(Program("narrow", (x, w, buffer("out", Role.OUTPUT, 5, 9)), (op,)), "w") == {}
+    assert preferred(Program("narrow", (x, w, buffer("out", Role.OUTPUT, 5, 9)), (op,)), "w") == {}
 
 
 def test_what_is_read_and_never_written_lies_by_the_rule() -> None:

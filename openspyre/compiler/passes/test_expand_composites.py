@@ -9,7 +9,7 @@ from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import formats_of
-from openspyre.spec.hardware import HARDWARE, formats_of_op
+from openspyre.spec.hardware import HARDWARE
 from openspyre.spec.ops import TABLE, Kind, OpClass, Promotion, Row
 
 SIZE = (5, 70)
@@ -58,7 +58,7 @@ def test_every_composite_is_made_of_hardware_ops(row: Row, dtype: str) -> None:
         assert made_of.documented, f"{row.name} needs {op.row}, which is no op of the hardware"
         hardware = HARDWARE[made_of.artifact]
         kinds = {formats_of(access.dtype).device for access in op.accesses}
-        assert kinds <= set(formats_of_op(hardware)), f"{row.name} needs {op.row} in {kinds}"
+        assert kinds <= set(hardware.formats), f"{row.name} needs {op.row} in {kinds}"
 
 
 def rows_of(name: str, dtype: str = "float16") -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import DataFormats, require_supported
-from openspyre.spec.hardware import HARDWARE, Shape, formats_of_op
+from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.ops import TABLE, Kind
 
 _NARROW, _WIDE = DataFormats.SEN169_FP16, DataFormats.IEEE_FP32
@@ -47,7 +47,7 @@ def _is_mixed(op: Op) -> bool:
     hardware = HARDWARE.get(row.artifact) if row.documented and not row.mixes_formats else None
     if hardware is None or hardware.shape not in (Shape.POINTWISE, Shape.REDUCTION) or len(op.outputs) != 1:
         return False
-    return {_format(access) for access in op.accesses} == {_NARROW, _WIDE} and _WIDE in formats_of_op(hardware)
+    return {_format(access) for access in op.accesses} == {_NARROW, _WIDE} and _WIDE in hardware.formats
 
 
 class _Work:

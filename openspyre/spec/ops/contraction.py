@@ -29,7 +29,6 @@ CONTRACTIONS: tuple[Row, ...] = (
             "addmv.out",
             "convolution",
         ),
-        inductor=("dot",),
         operands=2,
         fixed=(("beta", 0), ("beta", 1), ("alpha", 1)),  # numbers of addmm that spare an op
         integers=False,

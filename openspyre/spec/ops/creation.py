@@ -39,16 +39,16 @@ def _masked(keep: Value, x: Value) -> Value:
 
 
 CREATION: tuple[Row, ...] = (
-    _row("fill", "the same number everywhere", lambda value: value, operands=0, scalars=("value",), artifact="constant",
+    _row("fill", "the same number everywhere", lambda value: value, operands=0, scalars=("value",), artifact="constant", as_given=True,
          aten=("fill_.Scalar", "fill_.Tensor")),
-    _row("iota", "an integer that follows from the place; zeros where it does not", lambda place: place, aten=("zero_",)),
+    _row("iota", "an integer that follows from the place; zeros where it does not", lambda place: place, as_given=True, aten=("zero_",)),
     _row("linspace", "evenly from start to end, each half from its own side", _linspace, operands=3, scalars=("start", "end"),
          integers=False, aten=("linspace.out",)),
     _row("arange", "start + place * step", _arange, scalars=("start", "step"), aten=("arange.start_out",)),
     _row("eye", "ones where row and column agree", lambda apart: apart.equals(0), aten=("eye.m_out", "eye.out")),
     _row("causal_mask", "0 up to a query's own place, -inf behind it; `apart` is key - query", _causal, integers=False),
     _row("tril", "the lower triangle; `apart` is column - row", lambda x, apart, diagonal: _masked(apart <= diagonal, x), operands=2,
-         scalars=("diagonal",), aten=("tril", "tril_", "tril.out")),
+         kept_where="le", scalars=("diagonal",), aten=("tril", "tril_", "tril.out")),
     _row("triu", "the upper triangle; `apart` is column - row", lambda x, apart, diagonal: _masked(apart >= diagonal, x), operands=2,
-         scalars=("diagonal",), aten=("triu", "triu_", "triu.out")),
+         kept_where="ge", scalars=("diagonal",), aten=("triu", "triu_", "triu.out")),
 )  # fmt: skip

@@ -59,7 +59,7 @@ def _shrink(g: Value, x: Value, lambd: Value) -> Value:
 
 def _gradient(name: str, of: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
     fields.setdefault("integers", False)
-    return pointwise(name, f"gradient of {of}", body, operands=2, inductor=(), **fields)
+    return pointwise(name, f"gradient of {of}", body, operands=2, **fields)
 
 
 GRADIENTS: tuple[Row, ...] = (

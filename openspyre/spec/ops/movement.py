@@ -23,7 +23,8 @@ _RELAYOUT = Row(
     Kind.MOVEMENT,
     "any view into any view of any layout: the general data movement of this card, where hardware has no single op",
     artifact="openspyre.relayout",
-    aten=("clone", "cat", "cat.out", "roll"),
+    undecided=True,
+    aten=("clone", "cat", "cat.out"),
 )
 MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY)
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from openspyre.spec.ops.expression import Lane, Value, call, to_bool, to_float, to_int
-from openspyre.spec.ops.row import Kind, Promotion, Row, Samples
+from openspyre.spec.ops.row import Kind, OnTruths, Promotion, Row, Samples
 
 POSITIVE = Samples(low=0.01, high=8.0)
 NONZERO = Samples(nonzero=True)
 UNIT = Samples(low=-1.0, high=1.0)
+TRUTH_AND, TRUTH_OR, TRUTH_XOR, TRUTH_NOT = (
+    OnTruths("mul"),
+    OnTruths("maximum"),
+    OnTruths("notequal"),
+    OnTruths("equal", (0.0,)),
+)
 
 
 def pointwise(name: str, summary: str, body, **fields) -> Row:  # type: ignore[no-untyped-def]
-    """A row whose artifact, aten and Inductor names are its own unless told otherwise."""
+    """A row whose artifact and aten names are its own unless told otherwise."""
     fields.setdefault("artifact", name)
     fields.setdefault("aten", (name,))
-    fields.setdefault("inductor", (name,))
     return Row(name=name, kind=Kind.POINTWISE, summary=summary, body=body, **fields)
 
 

@@ -87,6 +87,14 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
+class OnTruths:
+    """The op of the hardware that a row is of truth values, 0.0 and 1.0 there, and the numbers it takes behind them."""
+
+    artifact: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """Everything about one op. `artifact` is its opFuncName; `documented` False marks an extension of ours."""
 
@@ -96,10 +104,15 @@ class Row:
     artifact: str
     documented: bool = False
     composite: Precision | None = None  # its body is a sequence of other rows
+    order: tuple[int, ...] | None = None  # its operands in the order of the hardware's op, if that is another
+    on_truths: OnTruths | None = None
+    as_given: bool = False  # the operand itself, in the format of the result
+    undecided: bool = False  # a movement: layouts will say which op of the hardware it is, if any
+    kept_where: str | None = None  # of a triangle: the row that compares `apart` with the diagonal
+    pairs: bool = False  # its two operands lie side by side in one stick, one tensor to the hardware
     mixes_formats: bool = False  # operands may be fp32 beside 16 bits; the result is as the first
     unit: Unit = Unit.SFP
     aten: tuple[str, ...] = ()
-    inductor: tuple[str, ...] = ()
     operands: int = 1
     scalars: tuple[str, ...] = ()  # parameters supplied at launch, after the operands
     constants: tuple[str, ...] = ()  # their names in the artifact's constantInfo_

@@ -94,7 +94,7 @@ ROWS: tuple[Row, ...] = (
     Row("exx2", Kind.MOMENTS, "mean and mean of squares along a row, both fp32, in one stick", artifact="exx2", documented=True,
         integers=False),
     Row("layernormscale", Kind.POINTWISE, "1 / sqrt(mean of squares - mean^2 + eps)", artifact="layernormscale",
-        documented=True, operands=2, scalars=("eps",), constants=("eps",), body=_layer_norm_scale, integers=False, ulps=2,
+        documented=True, pairs=True, operands=2, scalars=("eps",), constants=("eps",), body=_layer_norm_scale, integers=False, ulps=2,
         samples=Samples(low=0.0, high=1.0)),
     Row("layernormnorm", Kind.POINTWISE, "(x - mean) * scale * weight + bias", artifact="layernormnorm", documented=True,
         operands=5, body=_layer_norm_norm, integers=False, mixes_formats=True),

@@ -1,4 +1,0 @@
-#if defined(__x86_64__)
-#define ISA_TABLE kAvx2Table
-#include "convert_vector.inl"
-#endif

@@ -1,2 +1,0 @@
-#define ISA_TABLE kBaselineTable
-#include "convert_vector.inl"

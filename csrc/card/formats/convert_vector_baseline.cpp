@@ -1,0 +1,2 @@
+#define ISA_TABLE kBaselineTable
+#include "formats/convert_vector.inl"

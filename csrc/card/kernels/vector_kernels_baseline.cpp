@@ -1,0 +1,2 @@
+#define ISA_NAME vector_kernels_baseline
+#include "kernels/vector_kernels.inl"

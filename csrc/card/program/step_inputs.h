@@ -1,0 +1,77 @@
+// The inputs of a step made ready: what is loaded once, and what with every chunk.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "program/nest.h"
+#include "program/port.h"
+#include "program/step_runner.h"
+#include "steps/vector_code.h"
+
+namespace openspyre {
+
+// No core has anything in its scratchpad: all of them can be run as one.
+inline bool all_in_memory(const Step& step) {
+  const auto in_memory = [](const Operand& operand) { return operand.space == Space::Memory; };
+  return std::all_of(step.inputs.begin(), step.inputs.end(), in_memory) &&
+         std::all_of(step.outputs.begin(), step.outputs.end(), in_memory);
+}
+
+inline int chunk_blocks(const Step& step) {
+  return static_cast<int>(std::max<int64_t>(1, kChunkLanes / step.lane.lanes));
+}
+
+class StepInputs {
+ public:
+  StepInputs(const Step& step, Isa isa) : step_(step) {
+    for (const Operand& operand : step.inputs) {
+      ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
+      registers_.push_back({register_type(operand), is_kept(operand)});
+    }
+  }
+
+  const std::vector<CodeInput>& registers() const { return registers_; }
+
+  // Scalars, and splats that never move.
+  void set_kept(const StepArguments& arguments, const CompiledCode& code, const Slots& slots) const {
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (!registers_[i].kept) continue;
+      Lane* target = slots[code.inputs[i]];
+      if (ports_[i].kind == OperandKind::Scalar) {
+        std::fill_n(target, kChunkLanes, arguments.scalars[static_cast<size_t>(step_.inputs[i].symbol)]);
+      } else {
+        const std::array<int64_t, kMaxChunkBlocks> offsets{};
+        load_blocks(ports_[i], arguments.inputs[i], offsets.data(), chunk_blocks(step_), target);
+      }
+    }
+  }
+
+  // `valid`: lanes of each block that are there.
+  void load(const StepArguments& arguments, const CompiledCode& code, const Slots& slots, const ChunkOffsets& offsets,
+            int blocks, int valid) const {
+    for (size_t i = 0; i < ports_.size(); ++i)
+      if (!registers_[i].kept) load(i, arguments, offsets, blocks, slots[code.inputs[i]], valid);
+  }
+
+  void load(size_t input, const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target,
+            int valid) const {
+    load_blocks(ports_[input], arguments.inputs[input], offsets.at[input].data(), blocks, target, valid);
+  }
+
+  const Port& port(size_t input) const { return ports_[input]; }
+
+ private:
+  static bool is_kept(const Operand& operand) {
+    return operand.kind == OperandKind::Scalar ||
+           (operand.kind == OperandKind::Splat &&
+            std::all_of(operand.stride.begin(), operand.stride.end(), [](int64_t stride) { return stride == 0; }));
+  }
+
+  const Step& step_;
+  std::vector<Port> ports_;
+  std::vector<CodeInput> registers_;
+};
+
+}  // namespace openspyre

@@ -1,4 +1,0 @@
-#if defined(__x86_64__)
-#define ISA_NAME vector_kernels_avx2
-#include "vector_kernels.inl"
-#endif

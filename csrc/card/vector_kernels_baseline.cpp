@@ -1,2 +1,0 @@
-#define ISA_NAME vector_kernels_baseline
-#include "vector_kernels.inl"

@@ -1,0 +1,1 @@
+"""What compiling did, for the user."""
