@@ -2,6 +2,7 @@
 
 from openspyre.backend.bind_numbers import BindNumbers
 from openspyre.backend.fusion import Fused, FuseSteps
+from openspyre.backend.host_form import fused_on_host, host_form
 from openspyre.backend.superdsc.shared import compile_emitted
 
-__all__ = ["BindNumbers", "FuseSteps", "Fused", "compile_emitted"]
+__all__ = ["BindNumbers", "FuseSteps", "Fused", "compile_emitted", "fused_on_host", "host_form"]

@@ -213,7 +213,17 @@ def test_config_patch_changes_the_planning_for_a_while():
 def test_options_without_effect_say_so():
     from torch_spyre._inductor import OPTIONS_WITHOUT_EFFECT, config
 
-    assert OPTIONS_WITHOUT_EFFECT | {"sencores"} == set(config.get_config_copy())
+    scratchpads = {"lx_planning", "dxp_lx_frac_avail", "layout_solver", "lx_planner_relayout"}
+    effective = {
+        "sencores",
+        "planner",
+        "hbm_pool_planning",
+        "hbm_planning",
+        "allow_all_ops_in_lx_planning",
+        *scratchpads,
+    }
+    assert OPTIONS_WITHOUT_EFFECT | effective == set(config.get_config_copy())
+    assert not OPTIONS_WITHOUT_EFFECT & effective
 
 
 def test_hints_are_checked_and_kept():

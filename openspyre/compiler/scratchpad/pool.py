@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """A tensor of the pool: the steps that first write and last read it, and its bytes."""
-
-    name: str
-    first: int
-    last: int
-    bytes: int
+from openspyre.spec.resting_pool import Life
 
 
 def planned_pool(lives: Iterable[Life]) -> tuple[dict[str, int], int]:

@@ -23,6 +23,7 @@ class Request:
     kept: bool = False
     parents: tuple[str, ...] = ()
     group: str | None = None
+    step: int | None = None  # what its first tick is called in reasons
 
     @property
     def start(self) -> int:
@@ -76,7 +77,7 @@ class Plan:
 def no_room(request: Request, room: Room) -> str:
     if request.size > room.capacity:
         return f"too large: {request.size} bytes per core, the scratchpad has {room.capacity} for tensors"
-    return f"full at step {request.start}: no {request.size} bytes per core are free as long as it lives"
+    return f"full at step {request.start if request.step is None else request.step}: no {request.size} bytes per core are free as long as it lives"
 
 
 def problems(requests: Iterable[Request], places: Mapping[str, int], room: Room) -> list[str]:

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openspyre.compiler.scratchpad.exact import exact
-from openspyre.compiler.scratchpad.pool import Life, planned_pool
+from openspyre.compiler.scratchpad.pool import planned_pool
 from openspyre.compiler.scratchpad.request import Request, Room, problems
 from openspyre.compiler.scratchpad.solvers import SOLVERS
 from openspyre.spec.machine import SPYRE
+from openspyre.spec.resting_pool import Life
 
 ROOM = Room(SPYRE.scratchpad_planned_bytes_per_core)
 
@@ -139,15 +140,15 @@ def test_traffic_counts_what_memory_moves() -> None:
 def test_the_pool_splits_blocks_and_joins_none() -> None:
     """Temporaries of a SwiGLU block as the reference's front end has them: 155648 bytes."""
     lives = [
-        Life("mul_6", 6, 8, 8192),
-        Life("w1", 7, 8, 65536),
-        Life("mm_8", 8, 9, 16384),
-        Life("mul_15", 15, 17, 8192),
-        Life("w2", 16, 17, 65536),
-        Life("mm_17", 17, 18, 16384),
-        Life("mul_18", 18, 20, 16384),
-        Life("w3", 19, 20, 65536),
-        Life("mm_20", 20, 21, 8192),
+        Life("mul_6", 6, 8, 8, 8192),
+        Life("w1", 7, 8, 8, 65536),
+        Life("mm_8", 8, 9, 9, 16384),
+        Life("mul_15", 15, 17, 17, 8192),
+        Life("w2", 16, 17, 17, 65536),
+        Life("mm_17", 17, 18, 18, 16384),
+        Life("mul_18", 18, 20, 20, 16384),
+        Life("w3", 19, 20, 20, 65536),
+        Life("mm_20", 20, 21, 21, 8192),
     ]
     places, extent = planned_pool(lives)
     assert extent == 155648
@@ -160,7 +161,10 @@ def test_the_pool_splits_blocks_and_joins_none() -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_the_pool_never_gives_a_byte_twice(lives: list[tuple[int, int, int]]) -> None:
-    asked = [Life(f"t{n}", first, first + length, 128 * size) for n, (first, length, size) in enumerate(lives)]
+    asked = [
+        Life(f"t{n}", first, first + length, first + length, 128 * size)
+        for n, (first, length, size) in enumerate(lives)
+    ]
     places, extent = planned_pool(asked)
     for one, other in product(asked, repeat=2):
         if one is not other and one.first <= other.last and other.first <= one.last:

@@ -25,7 +25,14 @@ _RELAYOUT = Row(
     artifact="openspyre.relayout",
     aten=("clone", "cat", "cat.out", "roll"),
 )
-MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY)
+_SHUFFLE = Row(
+    "shuffle",
+    Kind.MOVEMENT,
+    "slices in the scratchpads from one division over the cores to another",
+    artifact="shuffle",
+    documented=True,
+)
+MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY, _SHUFFLE)
 
 
 def movement_row(lane_dims: tuple[int | None, int | None], *, along_sticks: bool, same_format: bool) -> Row:
