@@ -26,10 +26,15 @@ def fields(op):
     return op.op, op.unit, op.format, axes, op.inputs, op.outputs, op.constants, op.masks, tensors
 
 
+def copies_in(op):
+    """Whether an op only brings an argument into the scratchpads."""
+    return op.op == "identity" and op.tensors[-1].component is Component.SCRATCHPAD
+
+
 def theirs(name):
     """Ops of the reference, without those that only bring an argument into the scratchpads."""
     ops = read_documented(VECTORS / "august" / name / "launch_0" / "bundle").ops.values()
-    return [fields(op) for op in ops if not (op.op == "identity" and op.tensors[-1].component is Component.SCRATCHPAD)]
+    return [fields(op) for op in ops if not copies_in(op)]
 
 
 def ours(name, lowered):
@@ -39,7 +44,8 @@ def ours(name, lowered):
     function, shapes = module.GRAPHS[name]
     torch.compile(function)(*(torch.ones(shape).half().to("spyre") for shape in shapes))
     (program,) = lowered
-    return [fields(op) for op in emit_documented(program).bundle.ops.values()]
+    ops = emit_documented(program).bundle.ops.values()
+    return [fields(op) for op in ops if not copies_in(op)]
 
 
 @pytest.mark.filterwarnings("ignore")
