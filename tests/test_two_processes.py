@@ -26,8 +26,8 @@ names = {tensor.untyped_storage().data_ptr(): name for name, tensor in card.item
 emit_one, compile_one = programs.emit_documented, eager.compile_call
 bundles, calls = [], []
 
-def keep_bundle(program):
-    bundles.append(emit_one(program))
+def keep_bundle(program, **options):
+    bundles.append(emit_one(program, **options))
     return bundles[-1]
 
 def keep_call(operator, values):

@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kColumnUnit = 64;  // whole sticks of every format and whole panels of every kernel
 constexpr int64_t kRowsAhead = 32;
 constexpr int64_t kStickFloats = kStickBytes / sizeof(float);
+constexpr int64_t kWholeFloats = 32 << 10;
 constexpr int64_t kPitchPad = 16;  // keeps rows of A from falling into the same cache sets
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -99,6 +100,7 @@ class Task {
   void run(int64_t row, int64_t rows, int64_t column, int64_t columns) {
     row_ = row, rows_ = rows, column_ = column, columns_ = columns;
     at_once_ = blocking_.stream && in_one_block();
+    a_depth_ = at_once_ ? plan_.slices.back() - plan_.slices.front() : blocking_.depth;
     const int64_t sums_size = rows * (at_once_ ? kColumnUnit : round_up(columns, kColumnUnit)), slices = slice_count();
     const int64_t a_size = (blocking_.stream ? rows : blocking_.block_rows) * a_pitch();
     const int64_t b_size = blocking_.group_columns * blocking_.depth;
@@ -109,14 +111,14 @@ class Task {
     a_ = part + sums_size;
     b_ = a_ + a_size;
     turned_ = reinterpret_cast<std::byte*>(b_ + b_size);
+    if (at_once_) return stream_whole(total, part);
     for (int64_t slice = 0; slice < slices; ++slice) {
       sums_ = slice == 0 ? total : part;
       add_slice(plan_.slices[static_cast<size_t>(slice)], plan_.slices[static_cast<size_t>(slice) + 1]);
       if (slice > 0)
         for (int64_t i = 0; i < sums_size; ++i) total[i] += part[i];
     }
-    for (int64_t column = 0; column < columns_ && !at_once_; column += result_stick())
-      store_stick(total + column * rows_, column);
+    for (int64_t column = 0; column < columns_; column += result_stick()) store_stick(total + column * rows_, column);
   }
 
  private:
@@ -125,13 +127,15 @@ class Task {
   int64_t block_end(int64_t k, int64_t end) const {  // up to which B is read in one go
     return plan_.b_along_k ? end : std::min(end, (k / plan_.b_block_rows + 1) * plan_.b_block_rows);
   }
-  // Whether a stick's sums are complete as soon as they are made, and need not wait for others.
+  // Whether all of k is taken at once, so that a stick's sums are complete as soon as they are made. Rows of A that are
+  // cut into slices anyhow are all widened before, if they stay in the cache.
   bool in_one_block() const {
     const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
-    return slice_count() == 1 && begin < end && block_end(begin, end) == end && end - begin <= blocking_.depth &&
-           result_stick() % stick_ == 0;
+    if (begin == end || block_end(begin, end) < end || result_stick() % stick_ != 0) return false;
+    if (end - begin <= blocking_.depth) return true;
+    return rows_ * (end - begin) <= kWholeFloats && plan_.slices[1] - begin <= blocking_.depth;
   }
-  int64_t a_pitch() const { return blocking_.depth + kPitchPad; }
+  int64_t a_pitch() const { return a_depth_ + kPitchPad; }
   // `column` counts from the task's first, in whole panels.
   float* sums_at(int64_t column) const { return sums_ + column * rows_; }
 
@@ -170,24 +174,43 @@ class Task {
   // One block of rows: B is used as it is read.
   void stream_depth(int64_t k, int64_t depth, bool first, bool continues) {
     widen_block(0, rows_, k, depth);
+    for (int64_t column = 0; column < columns_; column += stick_)
+      stream_stick(k, depth, column, a_, sums_at(column), first, after(k, depth, column + stick_, continues));
+  }
+
+  // All of k, slice by slice of a stick of columns, which is then stored.
+  void stream_whole(float* total, float* part) {
+    const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
+    widen_block(0, rows_, begin, end - begin);
     for (int64_t column = 0; column < columns_; column += stick_) {
-      const StickRows b = b_rows(k, depth, column, false);
-      const std::byte* next = after(k, depth, column + stick_, continues);
-      if (rows_ == 1 && !plan_.b_along_k)
-        next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
-      operand_.stream({.a = a_,
-                       .a_pitch = a_pitch(),
-                       .rows = rows_,
-                       .b = b,
-                       .ahead = next ? next : b.first,
-                       .columns = std::min(stick_, columns_ - column),
-                       .panel = b_,
-                       .sums = sums_at(at_once_ ? column % result_stick() : column),
-                       .first = first});
+      const int64_t within = column % result_stick() * rows_;
+      for (size_t slice = 0; slice + 1 < plan_.slices.size(); ++slice) {
+        const int64_t k = plan_.slices[slice], next = plan_.slices[slice + 1];
+        float* sums = (slice == 0 ? total : part) + within;
+        const std::byte* ahead = after(begin, end - begin, column + stick_, false);
+        stream_stick(k, next - k, column, a_ + (k - begin), sums, true, ahead);
+        for (int64_t i = 0; i < rows_ * stick_ && slice > 0; ++i) total[within + i] += sums[i];
+      }
       const int64_t done = std::min(column + stick_, columns_);
-      if (at_once_ && (done == columns_ || done % result_stick() == 0))
-        store_stick(sums_, (done - 1) / result_stick() * result_stick());
+      if (done == columns_ || done % result_stick() == 0)
+        store_stick(total, (done - 1) / result_stick() * result_stick());
     }
+  }
+
+  void stream_stick(int64_t k, int64_t depth, int64_t column, const float* a, float* sums, bool first,
+                    const std::byte* next) {
+    const StickRows b = b_rows(k, depth, column, false);
+    if (rows_ == 1 && !plan_.b_along_k)
+      next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
+    operand_.stream({.a = a,
+                     .a_pitch = a_pitch(),
+                     .rows = rows_,
+                     .b = b,
+                     .ahead = next ? next : b.first,
+                     .columns = std::min(stick_, columns_ - column),
+                     .panel = b_,
+                     .sums = sums,
+                     .first = first});
   }
 
   // Several blocks: B is widened to panels, a group of columns at a time, and used for all of them.
@@ -272,6 +295,7 @@ class Task {
   const Bases bases_;
   const int64_t item_, stick_;
   int64_t row_ = 0, rows_ = 0, column_ = 0, columns_ = 0;
+  int64_t a_depth_ = 0;  // of k that is widened of A at a time
   bool at_once_ = false;
   float *a_ = nullptr, *b_ = nullptr, *sums_ = nullptr;
   std::byte* turned_ = nullptr;  // sticks along n

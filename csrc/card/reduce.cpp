@@ -58,7 +58,8 @@ class ReduceStep final : public PreparedStep {
     inner_ = make_nest(strides_, core_box(step, 0), inner);
     for (const int k : inner) slices_ *= step.loops[static_cast<size_t>(k)].split;
     for (const int k : inner) inner_points_ *= core_box(step, 0).extent[static_cast<size_t>(k)];
-    for (Loop& loop : on_one_core_.loops) loop.split = 1;
+    for (Loop& loop : on_one_core_.loops)
+      if (!loop.reduced) loop.split = 1;
     all_outer_ = BoxParts(on_one_core_, strides_, outer);
     joins_cores_ = core_count(step) > 1 && slices_ == 1 && all_in_memory(step);
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
@@ -67,7 +68,7 @@ class ReduceStep final : public PreparedStep {
     direct_ = direct_kernel();
     const int chunk = chunk_blocks(step);
     const int most = direct_ != nullptr && folding_.over_lanes() ? kMaxChunkBlocks : std::min(chunk, kMaxOuterBlocks);
-    const int64_t points = (joins_cores_ ? all_outer_ : outer_).points();
+    const int64_t points = (joins_cores_ || slices_ > 1 ? all_outer_ : outer_).points();
     outer_blocks_ = static_cast<int>(std::clamp<int64_t>(points, 1, most));
   }
 
@@ -77,12 +78,12 @@ class ReduceStep final : public PreparedStep {
       return run_box(arguments, on_one_core_, all_outer_, {0, 1}, 1);
     if (slices_ == 1) return run_box(arguments, step_, outer_, cores, outer_blocks_);
     Partials partials(*this);
-    const TaskSplit split(cores.count, outer_.points(), outer_blocks_, point_lanes());
-    split.run([&](int core, int64_t first, int64_t last) {
-      run_core(arguments, step_, outer_, core, first, last, &partials);
+    const TaskSplit split(slices_, all_outer_.points(), outer_blocks_, point_lanes());
+    split.run([&](int slice, int64_t first, int64_t last) {
+      run_core(arguments, on_one_core_, all_outer_, slice, first, last, &partials);
     });
-    const TaskSplit joining(core_count(step_) / slices_, outer_.points(), outer_blocks_, slices_ * step_.lane.lanes);
-    joining.run([&](int group, int64_t first, int64_t last) { join(arguments, partials, group, first, last); });
+    const TaskSplit joining(1, all_outer_.points(), outer_blocks_, slices_ * step_.lane.lanes);
+    joining.run([&](int, int64_t first, int64_t last) { join(arguments, partials, first, last); });
   }
 
  private:
@@ -101,48 +102,21 @@ class ReduceStep final : public PreparedStep {
 
   static constexpr int kMaxOuterBlocks = 8;  // streams the host's prefetchers can follow
 
-  // Accumulated values of every core: [slice][group][point][value of a lane].
+  // Accumulated values: [slice][point][value of a lane].
   struct Partials {
     explicit Partials(const ReduceStep& step) : point(step.folding_.over_lanes() ? 1 : step.step_.lane.lanes) {
-      points = step.outer_.points();
-      groups = core_count(step.step_) / step.slices_;
-      const auto lanes = static_cast<size_t>(step.slices_ * groups * points * point);
+      points = step.all_outer_.points();
+      const auto lanes = static_cast<size_t>(step.slices_ * points * point);
       values = std::make_unique_for_overwrite<Lane[]>(lanes);
       if (is_arg(step.step_.combine)) indices = std::make_unique_for_overwrite<Lane[]>(lanes);
     }
-    Accumulators at(int64_t slice, int64_t group, int64_t first) const {
-      const int64_t place = ((slice * groups + group) * points + first) * point;
+    Accumulators at(int64_t slice, int64_t first) const {
+      const int64_t place = (slice * points + first) * point;
       return {values.get() + place, indices ? indices.get() + place : nullptr};
     }
-    int64_t point, points, groups;
+    int64_t point, points;
     std::unique_ptr<Lane[]> values, indices;
   };
-
-  // A core's place among the slices of the reduced loops, and among the others: both mixed radix, first loop fastest.
-  struct Place {
-    int slice = 0, group = 0;
-  };
-  Place place(int core) const {
-    Place place;
-    int slices = 1, groups = 1;
-    for (const Loop& loop : step_.loops) {
-      const int digit = core % loop.split;
-      core /= loop.split;
-      (loop.reduced ? place.slice : place.group) += digit * (loop.reduced ? slices : groups);
-      (loop.reduced ? slices : groups) *= loop.split;
-    }
-    return place;
-  }
-  int core_at(Place place) const {
-    int core = 0, weight = 1;
-    for (const Loop& loop : step_.loops) {
-      int& rest = loop.reduced ? place.slice : place.group;
-      core += rest % loop.split * weight;
-      rest /= loop.split;
-      weight *= loop.split;
-    }
-    return core;
-  }
 
   int64_t point_lanes() const { return std::max<int64_t>(1, inner_points_) * step_.lane.lanes; }
 
@@ -167,14 +141,14 @@ class ReduceStep final : public PreparedStep {
                    const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
                    ChunkOffsets offsets;
                    walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
-                   run_chunk(arguments, offsets, blocks, valid, partials, place(core), point);
+                   run_chunk(arguments, offsets, blocks, valid, partials, core, point);
                    point += blocks;
                  }
                });
   }
 
   void run_chunk(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, int valid,
-                 const Partials* partials, Place place, int64_t point) const {
+                 const Partials* partials, int slice, int64_t point) const {
     alignas(64) Lane value[kAccumulatorLanes], index[kAccumulatorLanes];
     alignas(64) Lane total_value[kChunkLanes] = {}, total_index[kChunkLanes] = {};
     const Accumulators acc{value, index}, totals{total_value, total_index};
@@ -183,7 +157,7 @@ class ReduceStep final : public PreparedStep {
     if (folding_.over_lanes()) folding_.total(acc, totals, blocks);
     const Accumulators result = folding_.over_lanes() ? totals : acc;
     if (partials == nullptr) return finish(arguments, result, outer, blocks, valid);
-    const Accumulators target = partials->at(place.slice, place.group, point);
+    const Accumulators target = partials->at(slice, point);
     std::copy_n(result.value, blocks * partials->point, target.value);
     if (target.index != nullptr) std::copy_n(result.index, blocks * partials->point, target.index);
   }
@@ -351,29 +325,29 @@ class ReduceStep final : public PreparedStep {
     }
   }
 
-  void join(const StepArguments& arguments, const Partials& partials, int group, int64_t first, int64_t last) const {
+  void join(const StepArguments& arguments, const Partials& partials, int64_t first, int64_t last) const {
     int64_t point = first;
-    outer_.each(step_, core_at({0, group}), first, last,
-                [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                  NestWalk walk(nest, base, begin);
-                  for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
-                    const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
-                    ChunkOffsets offsets;
-                    walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
-                    join_chunk(arguments, partials, group, point, offsets, blocks, valid);
-                    point += blocks;
-                  }
-                });
+    all_outer_.each(on_one_core_, 0, first, last,
+                    [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
+                      NestWalk walk(nest, base, begin);
+                      for (int64_t left = end - begin; left > 0; left -= outer_blocks_) {
+                        const int blocks = static_cast<int>(std::min<int64_t>(outer_blocks_, left));
+                        ChunkOffsets offsets;
+                        walk.next(blocks, static_cast<int>(block_stream_) + 2, offsets);
+                        join_chunk(arguments, partials, point, offsets, blocks, valid);
+                        point += blocks;
+                      }
+                    });
   }
 
-  void join_chunk(const StepArguments& arguments, const Partials& partials, int group, int64_t point,
-                  const ChunkOffsets& offsets, int blocks, int valid) const {
+  void join_chunk(const StepArguments& arguments, const Partials& partials, int64_t point, const ChunkOffsets& offsets,
+                  int blocks, int valid) const {
     alignas(64) Lane value[kChunkLanes] = {}, index[kChunkLanes] = {};
     const int64_t lanes = blocks * partials.point;
-    const Accumulators acc{value, index}, first = partials.at(0, group, point);
+    const Accumulators acc{value, index}, first = partials.at(0, point);
     std::copy_n(first.value, lanes, value);
     if (first.index != nullptr) std::copy_n(first.index, lanes, index);
-    for (int slice = 1; slice < slices_; ++slice) folding_.join(acc, partials.at(slice, group, point), lanes);
+    for (int slice = 1; slice < slices_; ++slice) folding_.join(acc, partials.at(slice, point), lanes);
     finish(arguments, acc, offsets, blocks, valid);
   }
 
@@ -382,7 +356,7 @@ class ReduceStep final : public PreparedStep {
   static constexpr int64_t kPageBytes = 4096, kPageApart = 16;  // rows whole pages apart: so many streams at once
 
   const Step& step_;
-  Step on_one_core_;  // the step without its split
+  Step on_one_core_;  // the step without its split, but for slices of a sum
   const StepInputs inputs_;
   const std::vector<StreamOffsets> strides_;
   CompiledCode code_, finish_;

@@ -21,8 +21,9 @@ struct RowMemory {
   alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
   alignas(64) ChunkLanes constant[kMaxStageConstants];
   alignas(64) ChunkLanes accumulator[kMaxRowScalars];
-  Lane* rows = nullptr;      // aligned: vectors that cross a line of the cache cost twice
-  std::vector<Slots> slots;  // of each stage
+  alignas(64) ChunkLanes slices[kMaxRowScalars];  // sums of the slices that are done
+  Lane* rows = nullptr;                           // aligned: vectors that cross a line of the cache cost twice
+  std::vector<Slots> slots;                       // of each stage
   void make_room(size_t lanes) {
     if (room_.size() >= lanes + kLineLanes) return;
     room_.resize(lanes + kLineLanes);
@@ -58,9 +59,11 @@ class RowsStep final : public PreparedStep {
     for (Loop& loop : on_one_core_.loops) loop.split = 1;
     all_outer_ = BoxParts(on_one_core_, strides_, outer);
     joins_cores_ = core_count(step) > 1 && all_in_memory(step);
-    const CoreBox box = core_box(step, 0);
+    const CoreBox box = core_box(on_one_core_, 0);
     inner_ = make_nest(strides_, box, inner);
     for (const int k : inner) row_points_ *= box.extent[static_cast<size_t>(k)];
+    slice_points_ = row_points_;
+    for (const int k : inner) slice_points_ /= step.loops[static_cast<size_t>(k)].split;
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const bool packed = is_packed(i) && step.outputs[i].kind == OperandKind::Splat;
       stores_.push_back(store_port(step.outputs[i], plan_.types[i], packed ? 1 : step.lane.lanes, vector_kernels(isa)));
@@ -172,9 +175,31 @@ class RowsStep final : public PreparedStep {
       for (const CompiledStage& stage : pass.stages)
         if (!whole) run_stage(arguments, stage, chunk);
       chunk.first += chunk.points;
+      if (in_slices() && chunk.first % slice_points_ == 0) end_slice(pass, chunk);
     }
     for (const CompiledStage& stage : pass.stages)
       if (stage.kind == RowStage::Kind::Reduce) finish(arguments, stage, memory, outer, blocks, valid);
+  }
+
+  bool in_slices() const { return slice_points_ < row_points_; }
+
+  // What cores would do apart: the sum of a slice of the row is complete, and added to those before it (N9).
+  void end_slice(const RowPass& pass, const Chunk& chunk) const {
+    for (const CompiledStage& stage : pass.stages) {
+      if (stage.kind != RowStage::Kind::Reduce) continue;
+      const Folding& folding = stage.folding;
+      Lane *sums = chunk.memory.accumulator[stage.target], *before = chunk.memory.slices[stage.target];
+      const int64_t lanes = chunk.blocks * folding.lanes_per_block();
+      alignas(64) Lane totals[kLaneUnit];
+      if (folding.over_lanes()) folding.total({sums, nullptr}, {totals, nullptr}, chunk.blocks);
+      Lane* slice = folding.over_lanes() ? totals : sums;
+      const int64_t values = folding.over_lanes() ? chunk.blocks : lanes;
+      if (chunk.first == slice_points_)
+        std::copy_n(slice, values, before);
+      else
+        folding.join({before, nullptr}, {slice, nullptr}, values);
+      folding.start({sums, nullptr}, lanes);
+    }
   }
 
   // How far apart the chunk's blocks are in memory, if all are equally far.
@@ -244,11 +269,12 @@ class RowsStep final : public PreparedStep {
   // As many points of the row as fit; the point with the partly filled lanes stands alone.
   void next_chunk(NestWalk& walk, const ChunkOffsets& outer, int valid, Chunk& chunk, ChunkOffsets& gathered) const {
     const int room = room_for_points(chunk.blocks);
+    const int64_t end = (chunk.first / slice_points_ + 1) * slice_points_;
     chunk.points = 0;
     chunk.reduce_valid = step_.lane.lanes;
     chunk.store_valid = step_.lane.reduced ? step_.lane.lanes : valid;
     chunk.offsets = room == 1 && !has_iota_ ? &outer : &gathered;
-    while (chunk.points < room && chunk.first + chunk.points < row_points_) {
+    while (chunk.points < room && chunk.first + chunk.points < end) {
       chunk.lane_block = outer.at[block_stream()][0] + walk.here()[block_stream()];
       const bool at_tail = step_.lane.reduced && chunk.lane_block == last_block_ && tail_lanes_ < step_.lane.lanes;
       if (at_tail && chunk.points > 0) return;
@@ -328,8 +354,12 @@ class RowsStep final : public PreparedStep {
     const int64_t block_lanes = step_.lane.lanes, lanes = blocks * block_lanes;
     Lane* total = memory.accumulator[stage.target];
     alignas(64) Lane totals[kLaneUnit];
-    if (stage.folding.over_lanes()) {
+    const bool packed = stage.folding.over_lanes();
+    if (in_slices())
+      std::copy_n(memory.slices[stage.target], packed ? blocks : lanes, packed ? totals : total);
+    else if (packed)
       stage.folding.total({total, nullptr}, {totals, nullptr}, blocks);
+    if (packed) {
       for (int b = 0; b < blocks; ++b) std::fill_n(total + b * block_lanes, block_lanes, totals[b]);
     }
     Chunk one{memory};
@@ -359,7 +389,7 @@ class RowsStep final : public PreparedStep {
   BoxParts outer_, all_outer_;
   bool joins_cores_ = false;
   Nest inner_;
-  int64_t row_points_ = 1, last_block_ = 0;
+  int64_t row_points_ = 1, slice_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
   int group_ = 1;
   std::array<bool, kMaxRowRegisters> shared_{};  // inputs that are the same for all rows

@@ -171,11 +171,13 @@ bool StepWalk::is_row_scalar(size_t output) const { return step_.row_results[out
 void StepWalk::rows(int core) {
   each_point(core, true, [&](const StreamOffsets& at, int valid) { require_clean_inputs(at, valid); });
   result_.clear(step_.lane.lanes);
-  for (const bool scalars : {false, true})
+  for (const bool scalars : {false, true}) {
+    if (scalars && !stores(step_, core)) return;
     each_point(core, !scalars, [&](const StreamOffsets& at, int valid) {
       for (size_t i = 0; i < outputs_.size(); ++i)
         if (is_row_scalar(i) == scalars) write(i, at, valid, scalars && step_.lane.reduced);
     });
+  }
 }
 
 // By rows of A and rows of B: what is worthless there is worthless in a whole row or column of the result.

@@ -249,9 +249,12 @@ class StepCheck {
     check_reduced_lanes();
     check_row_stages(step_, problems_);
     check_row_length();
-    for (size_t k = 0; k < step_.loops.size(); ++k)
-      require(!step_.loops[k].reduced || step_.loops[k].split == 1,
-              "loop " + std::to_string(k) + " runs along the rows and cannot be split over cores");
+    bool outermost = true;  // its slices are runs of the row
+    for (size_t k = 0; k < step_.loops.size(); ++k) {
+      require(!step_.loops[k].reduced || outermost || step_.loops[k].split == 1,
+              "loop " + std::to_string(k) + " runs along the rows, of which only the outermost loop can be split");
+      if (step_.loops[k].reduced && step_.loops[k].extent > 1) outermost = false;
+    }
   }
 
   // Rows are kept whole, in 32-bit lanes. No row is longer than what a core reaches, however often it reads it.

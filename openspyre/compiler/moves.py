@@ -68,7 +68,7 @@ class Moves:
         if isinstance(here, Misfit) or isinstance(there, Misfit):
             return None
         same = here == there or (here is None and there is not None and not source.strides[there])
-        op = Op("", "identity" if same else "restickify", dims, (source,), (target,))
+        op = Op("", "identity", dims, (source,), (target,)) if same else _restickify(dims, source, target)
         return None if isinstance(self._lowering.operation(op), str) else Chain((op,))
 
     def copied(self, dims: tuple[Dim, ...], source: Access, target: Access) -> Chain | None:
@@ -130,6 +130,13 @@ class Moves:
         access = Access(temp.name, 0, temp.stride, source.dtype)
         move = self.copied(dims, source, access)
         return None if move is None else (Chain(move.ops, (temp,)), access)
+
+
+def _restickify(dims: tuple[Dim, ...], source: Access, target: Access) -> Op:
+    """Its dims are the source's, in the order of its strides: the tensor stays the same for its host."""
+    order = sorted(range(len(dims)), key=lambda d: -source.strides[d])
+    sides = [replace(access, strides=tuple(access.strides[d] for d in order)) for access in (source, target)]
+    return Op("", "restickify", tuple(dims[d] for d in order), (sides[0],), (sides[1],))
 
 
 def layout_along(

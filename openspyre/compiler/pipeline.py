@@ -37,7 +37,7 @@ class Pass(Protocol):
 
 def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pass, ...]:
     scratchpads = PlanScratchpads(
-        machine.scratchpad_planned_bytes_per_core, planning.solver, planning.relayout, planning.all_ops
+        machine.scratchpad_planned_bytes_per_core, planning.solver, planning.relayout, planning.all_ops, planning.k_fast
     )
     return (
         ExpandComposites(),
@@ -52,7 +52,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         StageProducts(),
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
-        DivideWork(machine.cores, limit=machine.max_span_bytes_per_core_and_tensor),
+        DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         *([scratchpads] if planning.scratchpads else []),
         PlaceBuffers(shared=planning.pool, documented=planning.strategy == "documented"),
     )

@@ -24,18 +24,6 @@ def positions(op: Op, buffers: Buffers) -> list[int]:
     return counts
 
 
-def whole_positions(op: Op, buffers: Buffers) -> list[int]:
-    """The same of a restickify, which does not divide a dim that ends within a stick."""
-    counts = positions(op, buffers)
-    for access in op.accesses:
-        layout = buffers[access.buffer].layout
-        found = stick_access(access, op.dims, buffers[access.buffer])
-        lane = found.lane_dim if isinstance(found, StickAccess) else None
-        if lane is not None and layout is not None and op.dims[lane].size % layout.elems_per_stick():
-            counts[lane] = 1
-    return counts
-
-
 def steps_of(op: Op, access: Access, buffers: Buffers) -> list[int]:
     """Bytes an access moves per dim from a core's first to its last place, were the dim not divided; empty if it goes by elements."""
     buffer = buffers[access.buffer]

@@ -117,9 +117,10 @@ def _reduce(step: Reduce) -> Iterator[str]:
 
 def _rows(step: Rows) -> Iterator[str]:
     yield from _reduced_lanes(step)
-    for number, loop in enumerate(step.loops):
-        if loop.reduced and loop.split != 1:
-            yield f"loop {number} runs along the rows and cannot be split over cores"
+    along = [number for number, loop in enumerate(step.loops) if loop.reduced and loop.extent > 1]
+    for number in along[1:]:
+        if step.loops[number].split != 1:
+            yield f"loop {number} runs along the rows, of which only the outermost loop can be split"
     known = {place: loaded_type(operand) for place, operand in enumerate(step.inputs)}
     if not step.stages:
         yield "there are no stages"

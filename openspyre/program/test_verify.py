@@ -107,7 +107,9 @@ SPOILT: dict[str, Step] = {
     "stage 1: writes row register 0, an input": spoilt_stage(1, target=0),
     "stage 2: takes 1 inputs, there are 2": spoilt_stage(2, rows=(1, 0)),
     "stage 2: result 0 is said to be int32, found fp32": spoilt_stage(2, code=replace(COPIED, result_lanes=(WORD,))),
-    "loop 1 runs along the rows and cannot be split": replace(ROWS, loops=(Loop(8), Loop(2, 2, True))),
+    "loop 1 runs along the rows, of which only the outermost loop can be split": replace(
+        ROWS, loops=(Loop(8, 1, True), Loop(2, 2, True))
+    ),
     "must both be reduced, or neither": replace(ROWS, lane=replace(LANE, reduced=False)),
     "instruction 0 (add) reads r5, which nothing has set": replace(
         MAP, code=replace(DOUBLED, instructions=(Instruction("add", 1, (0, 5)),))

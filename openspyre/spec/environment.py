@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openspyre.spec.errors import EnvironmentVariableError, InvalidDevice
-from openspyre.spec.machine import GIB, MIB, SPYRE, Machine
+from openspyre.spec.machine import GIB, KIB, MIB, SPYRE, Machine
 from openspyre.spec.planning import LAYOUT_SOLVERS, PLANNERS, PLANNING, Planning
 from openspyre.spec.switches import BOOL, INDICES, PATH, TEXT, Switch, choice, integer, number, switch
 
@@ -67,9 +67,9 @@ class Settings:
     )
     core_span_mib: int = switch(
         "OPENSPYRE_CORE_SPAN_MIB",
-        SPYRE.max_span_bytes_per_core_and_tensor // MIB,
+        256,
         integer(1, 1 << 20),
-        "MiB of one tensor that one core may reach in one step",
+        "MiB, less a page of 4096 bytes, of one tensor that one core may reach in one step",
     )
     isa: str = switch(
         "OPENSPYRE_ISA",
@@ -127,6 +127,12 @@ class Settings:
     hbm_pool_planning: bool = switch(
         "HBM_POOL_PLANNING", PLANNING.pool, BOOL, "temporaries that never live together share bytes of the pool"
     )
+    core_id_k_fast_emission: bool = switch(
+        "SPYRE_CORE_ID_K_FAST_EMISSION",
+        True,
+        BOOL,
+        "cores next to each other have the parts of a product's sum that is divided",
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,
@@ -174,14 +180,19 @@ class Settings:
         """The card that programs are planned for and checked against."""
         return replace(
             SPYRE,
-            max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB,
+            max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB - 4 * KIB,
             scratchpad_reserved_fraction=self.lx_reserved,
         )
 
     @property
     def planning(self) -> Planning:
         return Planning(
-            self.planner, self.lx_planning, self.layout_solver, self.lx_relayout, pool=self.hbm_pool_planning
+            self.planner,
+            self.lx_planning,
+            self.layout_solver,
+            self.lx_relayout,
+            pool=self.hbm_pool_planning,
+            k_fast=self.core_id_k_fast_emission,
         )
 
     def visible_cards(self) -> tuple[int, ...]:

@@ -38,8 +38,8 @@ class Machine:
     device_memory_bytes: int = 128 * GIB
     device_memory_ecc_bytes: int = 16 * GIB
     device_memory_bytes_per_second: float = 204.8e9
-    # One core can reach this much of one tensor, counted from the first to the last byte it touches.
-    max_span_bytes_per_core_and_tensor: int = 256 * MIB
+    # One core can reach this much of one tensor, counted from the first to the last byte it touches: 256 MiB less a page.
+    max_span_bytes_per_core_and_tensor: int = 65535 * 4 * KIB
     # Loops of one op: the passes of each, and the points of all together.
     max_loop_passes: int = (1 << 40) - 1
     max_points_per_op: int = (1 << 44) - 1

@@ -18,7 +18,6 @@ from openspyre.program.verify import problems
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InternalError, InvalidArgument, SpyreError
 
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _WORKS_ON = {"compiler": "IR text", "backend": "the text of a card's program"}
 CardPass = BindNumbers | FuseSteps
 Chosen = Pass | CardPass
@@ -110,7 +109,7 @@ def _pass(text: str, rooms: dict[str, Sequence[Chosen]], parser: argparse.Argume
             )
         try:
             wanted = _value(value, defaults[option])
-        except (KeyError, ValueError):
+        except ValueError:
             parser.error(f"{text!r}: {option} is {type(defaults[option]).__name__}, which {value!r} is not")
         step = replace(step, **{option: wanted})  # type: ignore[type-var]
     return step
@@ -120,7 +119,7 @@ def _value(text: str, default: Any) -> Any:
     """An option's value, of its default's type; names are joined by +."""
     if isinstance(default, tuple):
         return tuple(filter(None, text.split("+")))
-    return _TRUTHS[text.lower()] if isinstance(default, bool) else int(text)
+    return int(text)
 
 
 def _options(step: Chosen) -> dict[str, Any]:

@@ -73,14 +73,14 @@ def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.Captu
         assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
     text = printed(capsys, "--list")
     assert "# backend, on the text of a card's program\nBindNumbers (numbers=)\n    Takes numbers" in text
-    assert "DivideWork (cores=32, split_reductions=False, limit=268435456)\n    Divides" in text
+    assert "DivideWork (cores=32, limit=268431360)\n    Divides" in text
 
 
 def test_passes_know_the_span_in_force(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENSPYRE_CORE_SPAN_MIB", "3")
     assert main(["opt", "--list", "--json"]) == 0
     limits = {row["pass"]: row["options"].get("limit") for row in json.loads(capsys.readouterr().out)}
-    assert limits["LimitSpans"] == limits["DivideWork"] == 3 << 20
+    assert limits["LimitSpans"] == limits["DivideWork"] == (3 << 20) - 4096
 
 
 def test_passes_run_in_the_order_given(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,7 @@ def test_without_a_pass_the_whole_pipeline_runs(graph: Path, capsys: pytest.Capt
 
 def test_a_pass_takes_options(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = ["--pass=EliminateCopies", "--pass=DropDead", "--pass=ChooseLayouts", "--pass=InsertRelayouts"]
-    divided = parse_program(printed(capsys, graph, *before, "--pass=DivideWork:cores=3,split_reductions=true"))
+    divided = parse_program(printed(capsys, graph, *before, "--pass=DivideWork:cores=3,limit=1000000"))
     assert [dim.split for dim in divided.ops[1].dims] == [3, 1]
 
 
@@ -136,9 +136,8 @@ def test_a_file_is_written_and_the_standard_input_read(
         ([], "FILE is missing; --list shows the passes"),
         (["f", "--pass", "Inline"], "no pass 'Inline'; known are ExpandComposites, "),
         (["f", "--pass", "DropDead:cores=1"], "DropDead takes no options"),
-        (["f", "--pass", "DivideWork:lanes=1"], "DivideWork takes cores=..., split_reductions=..."),
+        (["f", "--pass", "DivideWork:lanes=1"], "DivideWork takes cores=..., limit=..."),
         (["f", "--pass", "DivideWork:cores=few"], "cores is int, which 'few' is not"),
-        (["f", "--pass", "DivideWork:split_reductions=2"], "split_reductions is bool"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_exits_with_2(

@@ -158,6 +158,8 @@ def test_another_number_of_cores_is_another_program(processes):
     processes.run("inference")
     fewer = processes.run("inference", SENCORES="4")
     assert fewer["compiled"] == 1 and len(processes.entries()) == 2
+    slow = processes.run("inference", SPYRE_CORE_ID_K_FAST_EMISSION="0")
+    assert slow["compiled"] == 1 and len(processes.entries()) == 3
 
 
 def test_a_damaged_entry_is_compiled_again_and_entries_are_private(processes):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fuzz import samples
+from openspyre import backend
 from openspyre.artifact import write_launch
 from openspyre.spec.errors import InvalidArgument, InvalidLayout
 
@@ -179,7 +180,7 @@ def _cores(size):
 
     seen = []
     keep = programs.emit_documented
-    programs.emit_documented = lambda program: seen.append(program) or keep(program)
+    programs.emit_documented = lambda program, **options: seen.append(program) or keep(program, **options)
     try:
         torch.neg(torch.ones(size, device="spyre"))
     finally:
@@ -217,6 +218,7 @@ def test_options_without_effect_say_so():
     effective = {
         "sencores",
         "planner",
+        "core_id_k_fast_emission",
         "hbm_pool_planning",
         "hbm_planning",
         "allow_all_ops_in_lx_planning",
@@ -224,6 +226,27 @@ def test_options_without_effect_say_so():
     }
     assert OPTIONS_WITHOUT_EFFECT | effective == set(config.get_config_copy())
     assert not OPTIONS_WITHOUT_EFFECT & effective
+
+
+def test_the_planner_and_the_order_of_cores_can_be_chosen():
+    from torch_spyre._inductor import config
+
+    def slices(size):
+        """Of k, by core; the product has 128 rows, and is divided m 8, n 2, k 2."""
+        found = []
+        run = backend.compile_emitted
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend, "compile_emitted", lambda emitted: found.append(emitted) or run(emitted))
+            torch.ones(128, 128, device="spyre", dtype=torch.float16) @ torch.ones(size, device="spyre").half()
+        (op,) = (op for op in found[-1].bundle.ops.values() if op.op == "batchmatmul")
+        assert [axis.split for axis in op.axes] == [8, 2, 2]
+        return [chosen[2] for chosen in op.slices]
+
+    assert slices((128, 128)) == [0, 1] * 16
+    with config.patch(core_id_k_fast_emission=False):
+        assert slices((128, 127)) == [0] * 16 + [1] * 16
+    with config.patch(planner="guessed"), pytest.raises(InvalidArgument, match="one of timed, documented"):
+        torch.neg(torch.ones(3, 6404, device="spyre"))
 
 
 def test_hints_are_checked_and_kept():

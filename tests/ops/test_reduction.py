@@ -190,12 +190,33 @@ def test_sums_along_the_stick_go_through_64_lanes():
     assert torch.equal(host.to("spyre").sum(1).cpu(), torch.from_numpy(lanes[:, 0].copy()))
 
 
-def test_sums_across_sticks_ascend():
-    host = torch.randn(333, 70, generator=torch.Generator().manual_seed(4)) * 100
-    total = np.zeros(70, np.float32)
-    for line in host.numpy():
+def ascending(lines):
+    total = np.zeros(lines.shape[1:], np.float32)
+    for line in lines:
         total = total + line
-    assert torch.equal(host.to("spyre").sum(0).cpu(), torch.from_numpy(total))
+    return total
+
+
+def test_sums_across_sticks_ascend():
+    """In slices where cores are left: 70 columns in 32 bits are 3 sticks, and of 10 cores each 9 divide 333 rows evenly (N9)."""
+    host = torch.randn(333, 70, generator=torch.Generator().manual_seed(4)) * 100
+    slices = [ascending(part) for part in host.numpy().reshape(9, 37, 70)]
+    assert torch.equal(host.to("spyre").sum(0).cpu(), torch.from_numpy(ascending(np.stack(slices))))
+    prime = host[:331]
+    assert torch.equal(prime.to("spyre").sum(0).cpu(), torch.from_numpy(ascending(prime.numpy())))
+
+
+@pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
+def test_sums_along_the_stick_are_divided_too():
+    """4 rows leave 8 cores each, which share out 1024 elements by 128: each folds its lanes, and the slices are added in order."""
+    host = torch.randn(4, 1024, generator=torch.Generator().manual_seed(4)) * 100
+    slices = ascending(host.numpy().reshape(4, 8, 2, 64).transpose(2, 0, 1, 3))
+    while slices.shape[2] > 1:
+        half = slices.shape[2] // 2
+        slices = slices[:, :, :half] + slices[:, :, half:]
+    wanted = torch.from_numpy(ascending(slices[:, :, 0].T.copy()))
+    assert torch.equal(host.to("spyre").sum(1).cpu(), wanted)
+    assert torch.equal(torch.compile(lambda x: x.sum(1) * 2)(host.to("spyre")).cpu(), wanted * 2)
 
 
 def test_the_first_of_equals_is_found():

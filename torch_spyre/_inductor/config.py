@@ -1,7 +1,7 @@
 """Planning options under their documented names; `with config.patch(sencores=4):`, or as a decorator, changes them for a while.
 
-An option applies to what is compiled while it is in force; programs that are already compiled stay as they are. `sencores` has
-an effect, and those about scratchpads and the pool. The others are accepted and kept so that existing code runs: what they steer
+An option applies to what is compiled while it is in force; programs that are already compiled stay as they are. `sencores`,
+`planner` and `core_id_k_fast_emission` have an effect, and those about scratchpads and the pool. The others are accepted and kept so that existing code runs: what they steer
 does not exist here yet, or (marked "always") cannot be switched off.
 """
 
@@ -12,6 +12,8 @@ from torch_spyre.torch_seams import resolve
 
 # Cores that work is divided over, 1 to 32; starts as SENCORES says.
 sencores: int = environment.Settings.read().sencores
+# Whether cores next to each other add up a product; starts as SPYRE_CORE_ID_K_FAST_EMISSION says.
+core_id_k_fast_emission: bool = environment.Settings.read().core_id_k_fast_emission
 
 # "timed": plans that run fastest; "documented": as the reference's front end plans. Starts as OPENSPYRE_PLANNER says.
 planner: str = environment.Settings.read().planner
@@ -35,7 +37,6 @@ lx_boundary_clones: bool = False
 # No effect yet: choice of layouts, division of work, tiles.
 global_stick_optimizer: bool = True
 ignore_work_division_hints: bool = False
-core_id_k_fast_emission: bool = True
 chunk_large_tensors: bool = False
 max_buckets: int = 32
 min_default_granularity: int = 4

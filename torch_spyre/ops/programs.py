@@ -52,7 +52,7 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     """All the way, with fusion unless the user has switched it off."""
     lowered = pipeline.run(ir, planned_machine(), planning(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
-    emitted = emit_documented(lowered)
+    emitted = emit_documented(lowered, k_fast=config.core_id_k_fast_emission)
     made = perf_counter()
     unfused = backend.compile_emitted(emitted)
     fused = backend.fused_on_host(emitted, unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
@@ -132,4 +132,5 @@ def planning() -> Planning:
         relayout=config.lx_planner_relayout,
         all_ops=config.allow_all_ops_in_lx_planning,
         pool=config.hbm_pool_planning and config.hbm_planning,
+        k_fast=config.core_id_k_fast_emission,
     )

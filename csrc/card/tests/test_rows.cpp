@@ -21,13 +21,31 @@ NaiveRow row_at(const Step& step, const Index& outer, int64_t lane) {
   return row;
 }
 
-Bits fold(const Step& step, Combine combine, const NaiveRow& row, const std::vector<Bits>& values) {
+// The slice of a row that a point belongs to: only the outermost loop along the rows is ever split.
+int64_t slice_of(const Step& step, const Index& index) {
+  int64_t slice = 0;
+  for (size_t k = 0; k < step.loops.size(); ++k)
+    if (step.loops[k].reduced && step.loops[k].split > 1)
+      slice = index[k] / (step.loops[k].extent / step.loops[k].split);
+  return slice;
+}
+
+int64_t slices_of(const Step& step) {
+  int64_t slices = 1;
+  for (const Loop& loop : step.loops)
+    if (loop.reduced) slices *= loop.split;
+  return slices;
+}
+
+Bits fold_slice(const Step& step, Combine combine, const NaiveRow& row, const std::vector<Bits>& values,
+                int64_t slice) {
   const Op op = combine == Combine::Sum ? Op::Add : combine == Combine::Max ? Op::Max : Op::Min;
   const Bits identity = combine == Combine::Sum ? 0 : bits(combine == Combine::Max ? -INFINITY : INFINITY);
   std::array<Bits, 64> acc;
   acc.fill(identity);
   for (size_t i = 0; i < values.size(); ++i) {
     const Index& index = row.points[i / static_cast<size_t>(row.lanes)];
+    if (slice_of(step, index) != slice) continue;
     const int64_t lane = row.first_lane + static_cast<int64_t>(i) % row.lanes;
     if (step.lane.reduced && !valid_lane(step, index, lane)) continue;
     const int64_t block = step.lane.block_loop < 0 ? 0 : index[static_cast<size_t>(step.lane.block_loop)];
@@ -37,6 +55,14 @@ Bits fold(const Step& step, Combine combine, const NaiveRow& row, const std::vec
   for (size_t width = step.lane.reduced ? 32 : 0; width > 0; width /= 2)
     for (size_t i = 0; i < width; ++i) acc[i] = apply(op, acc[i], acc[i + width], 0);
   return acc[0];
+}
+
+Bits fold(const Step& step, Combine combine, const NaiveRow& row, const std::vector<Bits>& values) {
+  const Op op = combine == Combine::Sum ? Op::Add : combine == Combine::Max ? Op::Max : Op::Min;
+  Bits total = fold_slice(step, combine, row, values, 0);
+  for (int64_t slice = 1; slice < slices_of(step); ++slice)
+    total = apply(op, total, fold_slice(step, combine, row, values, slice), 0);
+  return total;
 }
 
 // One row (of one lane, where rows run along loops), stage by stage.
@@ -85,10 +111,13 @@ bool random_rows_agree(uint64_t seed, int64_t largest) {
   Step step = random_nest(random, lanes, largest);
   step.kind = StepKind::Rows;
   step.lane.reduced = pick(random, 0, 1) == 0;
+  bool outermost = true;
   for (size_t k = 0; k < step.loops.size(); ++k) {
     const bool blocks = static_cast<int32_t>(k) == step.lane.block_loop;
     step.loops[k].reduced = blocks ? step.lane.reduced : pick(random, 0, 2) == 0;
-    if (step.loops[k].reduced) step.loops[k].split = 1;
+    if (!step.loops[k].reduced) continue;
+    if (!outermost) step.loops[k].split = 1;
+    if (step.loops[k].extent > 1) outermost = false;
   }
   const auto all = [](size_t) { return true; };
   const auto along = [&](size_t k) { return step.loops[k].reduced; };

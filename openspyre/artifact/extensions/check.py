@@ -128,7 +128,7 @@ def _check_tensor(description: Description, index: int, tensor: Tensor, problems
     span = (last - first + 1) * tensor.bytes_per_element
     limit = machine.max_span_bytes_per_core_and_tensor
     if span > limit:
-        problems.say(f"{field}.strides", f"{-(-span // MIB)} MiB in one core's reach", f"at most {limit // MIB} MiB")
+        problems.say(f"{field}.strides", f"{-(-span // MIB)} MiB in one core's reach", f"at most {limit} bytes")
     if tensor.view is not None:
         _check_view(description, tensor, field, problems)
     lane = next((t.lane_dim for t in description.tensors if t.lane_dim is not None), None)

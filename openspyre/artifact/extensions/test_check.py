@@ -116,7 +116,7 @@ def test_a_contraction_whose_tensors_run_along_other_dims() -> None:
 
 def test_a_span_beyond_what_one_core_reaches() -> None:
     problems = found(unary(size=(1024, 1 << 20), split=2))
-    assert all("at most 256 MiB" in problem.expected for problem in problems)
+    assert all("at most 268431360 bytes" in problem.expected for problem in problems)
     assert len(problems) == 2
     op = unary(size=(1024, 1 << 20))
     assert found(replace(op, dims=(Dim("i", 1024), Dim("j", 1 << 20, 32)))) == []

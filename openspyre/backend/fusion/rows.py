@@ -68,8 +68,9 @@ def _stage(inputs: int, code: Code, target: int) -> RowStage:
 
 
 def _reduction_in_stages(step: Reduce) -> Rows | None:
-    unsplit = all(loop.split == 1 for loop in step.loops if loop.reduced)
-    if step.combine not in _FOLDS or not unsplit or len(step.outputs) != 1:
+    along = [loop for loop in step.loops if loop.reduced and loop.extent > 1]
+    in_runs = all(loop.split == 1 for loop in along[1:])  # the slices of a row are runs of it
+    if step.combine not in _FOLDS or not in_runs or len(step.outputs) != 1:
         return None
     code, inputs, stages = step.code, len(step.inputs), []
     row = code.results[0]
@@ -129,6 +130,8 @@ def _same_rows(found: Fit[LoopNest, LoopNest], is_map: bool) -> bool:
     matched = [(loop, step) for loop, step in zip(frame.loops, found.steps, strict=True) if step is not None]
     if any(loop.reduced != guest.loops[step[0]].reduced for loop, step in matched):
         return False
+    if any(loop.reduced and loop.split != guest.loops[step[0]].split for loop, step in matched):
+        return False  # their sums have other slices
     along = [step for loop, step in matched if loop.reduced]
     return all(factor == 1 for _, factor in along) and along == sorted(along)
 

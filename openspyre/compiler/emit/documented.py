@@ -22,9 +22,9 @@ _PLACE = re.compile(r'(?:File "(?P<file>.+?)", line (?P<line>\d+)|(?P<path>.+?):
 _DTYPES = {DataFormats.SEN169_FP16: "float16", DataFormats.IEEE_FP32: "float32"}
 
 
-def emit_documented(program: ir.Program) -> Emitted:
-    """The bundle of a program whose layouts, splits and places are chosen."""
-    return _Emitter(program).emitted()
+def emit_documented(program: ir.Program, *, k_fast: bool = True) -> Emitted:
+    """The bundle of a program whose layouts, splits and places are chosen. `k_fast`: neighbouring cores add up a product."""
+    return _Emitter(program, k_fast).emitted()
 
 
 def extensions_of(program: ir.Program) -> list[tuple[ir.Op, str]]:
@@ -40,8 +40,8 @@ def _is_empty(op: ir.Op) -> bool:
 
 
 class _Emitter:
-    def __init__(self, program: ir.Program) -> None:
-        self.program = program
+    def __init__(self, program: ir.Program, k_fast: bool) -> None:
+        self.program, self.k_fast = program, k_fast
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         outside = [buffer for buffer in program.buffers if buffer.role is not ir.Role.TEMP]
         pool = [Argument("pool", "pool", program.pool_bytes)] if program.pool_bytes else []
@@ -59,9 +59,11 @@ class _Emitter:
 
     def _execution(self, op: ir.Op, counts: tuple[int, ...]) -> Execution:
         """An op in loops of so many iterations; Irregular if it is another one from iteration to iteration."""
-        template = template_of(op, self.buffers)
+        template = template_of(op, self.buffers, k_fast=self.k_fast)
         if counts:
-            found = {where: template_of(in_iteration(op, where), self.buffers) for where in ends(counts)}
+            found = {
+                where: template_of(in_iteration(op, where), self.buffers, k_fast=self.k_fast) for where in ends(counts)
+            }
             template = found[(0,) * len(counts)]
             if any((other.bases, other.reason) != (template.bases, template.reason) for other in found.values()):
                 raise Irregular

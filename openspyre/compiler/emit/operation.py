@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from math import prod
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.superdsc import (
@@ -22,6 +20,7 @@ from openspyre.artifact.superdsc import (
     Tensor,
 )
 from openspyre.compiler.emit.walk import Walk
+from openspyre.compiler.planner.core_order import core_slices
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.hardware import HARDWARE, Shape
 
@@ -75,14 +74,14 @@ class Operation:
     unit: str = "sfp"
 
 
-def superdsc_of(operation: Operation, symbol: Callable[[Address], int]) -> SuperDsc:
+def superdsc_of(operation: Operation, symbol: Callable[[Address], int], *, k_fast: bool = True) -> SuperDsc:
     """An operation's SuperDSC, still without its number; symbols are asked for as addresses are found."""
-    return _Writer(operation, symbol).superdsc()
+    return _Writer(operation, symbol, k_fast).superdsc()
 
 
 class _Writer:
-    def __init__(self, operation: Operation, symbol: Callable[[Address], int]) -> None:
-        self.operation, self.symbol = operation, symbol
+    def __init__(self, operation: Operation, symbol: Callable[[Address], int], k_fast: bool) -> None:
+        self.operation, self.symbol, self.k_fast = operation, symbol, k_fast
         known = HARDWARE.get(operation.op.removesuffix("nonstick"))
         self.unit = operation.unit if known is None else known.unit
         self.product = known is not None and known.shape is Shape.CONTRACTION
@@ -141,7 +140,8 @@ class _Writer:
 
     def _slices(self, axes: tuple[Axis, ...]) -> tuple[tuple[int, ...], ...]:
         """A divided sum over k has neighbours add up."""
-        return _mixed_radix(tuple([axis.split for axis in axes]), self.product and axes[-1].split > 1)
+        k_first = self.k_fast and self.product and axes[-1].split > 1
+        return core_slices(tuple([axis.split for axis in axes]), last_fastest=k_first)
 
     def _tensors(self, slices: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:
         roles: dict[tuple[frozenset[str], str, int], tuple[str, tuple[str, ...]]] = {}
@@ -244,21 +244,6 @@ class _Writer:
         bytes_of = [sum([chosen[place] * step for place, step in steps]) for chosen in slices]
         known = {byte: self.symbol(base + byte) for byte in dict.fromkeys(bytes_of)}
         return tuple([known[byte] for byte in bytes_of])
-
-
-@lru_cache(maxsize=1024)
-def _mixed_radix(splits: tuple[int, ...], last_first: bool) -> tuple[tuple[int, ...], ...]:
-    """The slices of each core, those of the first dim (or of the last) going round fastest."""
-    order = list(range(len(splits)))
-    if last_first:
-        order = [order[-1], *order[:-1]]
-    found = []
-    for core in range(prod(splits)):
-        chosen, rest = [0] * len(splits), core
-        for place in order:
-            rest, chosen[place] = divmod(rest, splits[place])
-        found.append(tuple(chosen))
-    return tuple(found)
 
 
 def _said_format(op: str, form: DataFormats) -> DataFormats:

@@ -42,20 +42,20 @@ class Template:
 _known: dict[Hashable, Template] = {}
 
 
-def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
+def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True) -> Template:
     if not shares_work():
-        return _made(op, buffers)
+        return _made(op, buffers, k_fast)
     accesses = op.accesses
     lies = tuple([_lies(buffers[access.buffer]) for access in accesses])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
     alike = tuple([names.index(name) for name in names])  # which of them are the same
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
-    key = (structure_of(op, buffers), lies, alike, attributes)
+    key = (structure_of(op, buffers), lies, alike, attributes, k_fast)
     found = _known.get(key)
     if found is None:
         if len(_known) >= _LIMIT:
             _known.clear()
-        found = _known[key] = _made(op, buffers)
+        found = _known[key] = _made(op, buffers, k_fast)
     return found
 
 
@@ -71,14 +71,14 @@ def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
     return not isinstance(Lowering(buffers, bases.buffer, bases.number).operation(op), str)
 
 
-def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> Template:
+def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer], k_fast: bool) -> Template:
     bases = _Bases(op, buffers)
     lowering = Lowering(buffers, bases.buffer, bases.number)
     found = lowering.operation(op)
     if isinstance(found, str):
         made, reason = extension_op(op, buffers, lowering, bases.symbol), found
     else:
-        made, reason = superdsc_of(found, bases.symbol), None
+        made, reason = superdsc_of(found, bases.symbol, k_fast=k_fast), None
     known = tuple(base if isinstance(base, Number) else None for base in bases.found)
     return Template(
         Shared(made, tuple(bases.offsets), known), tuple(bases.found), reason, None if isinstance(found, str) else found

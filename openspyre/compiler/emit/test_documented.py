@@ -116,17 +116,17 @@ def test_a_fold_across_sticks_is_nonstick_and_a_mean_has_its_share_in_fp32() -> 
 
 
 def test_a_product_pads_k_and_fills_the_second_operands_rows_with_zeros() -> None:
-    """[33, 70] @ [70, 130]: 128 rows behind the pool, 70 of them copied, 58 zero from byte 70 * 128 on; k ends at 70."""
+    """[33, 70] @ [70, 130]: 128 rows in the pool, the last 64 zero before 70 are copied, as the reference does; k ends at 70."""
     a, b, c = buffer("a", (33, 70)), buffer("b", (70, 130)), buffer("c", (33, 130), ir.Role.OUTPUT)
     inputs = (ir.Access("a", 0, (70, 0, 1), "float16"), ir.Access("b", 0, (0, 1, 130), "float16"))
     emitted = one(
         "batchmatmul", (33, 130, 70), inputs, ir.Access("c", 0, (130, 1, 0), "float16"), a, b, c, reduced=(2,)
     )
-    copy, zeros, product = ops(emitted)
+    zeros, copy, product = ops(emitted)
     assert (copy.op, dict(copy.tensors[1].gaps)) == ("identity", {"mb": 58})
-    assert (zeros.op, zeros.axes[0].size, scales(zeros)[0]) == ("identity", 58, {"mb": -1, "out": -2})
-    begin = dict(emitted.bundle.function.body[1].symbols)[zeros.tensors[1].starts[0]]  # type: ignore[union-attr]
-    assert begin == Address(0, 70 * 128)
+    assert (zeros.op, zeros.axes[0].size, scales(zeros)[0]) == ("identity", 64, {"mb": -1, "out": -2})
+    begin = dict(emitted.bundle.function.body[0].symbols)[zeros.tensors[1].starts[0]]  # type: ignore[union-attr]
+    assert begin == Address(0, 64 * 128)
     assert [(axis.label, axis.size) for axis in product.axes] == [("mb", 33), ("out", 192), ("in", 128)]
     assert [tensor.role for tensor in product.tensors] == ["INPUT", "KERNEL", "OUTPUT"]
     assert (product.unit, product.masks) == ("pt", (Mask("in", 70),))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Iota, Op, Operand, Program
 from openspyre.compiler.passes.divide_work import DivideWork
+from openspyre.compiler.planner.constraints import Undividable
 from openspyre.compiler.spans import positions, span, widest
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind
@@ -29,7 +30,7 @@ class LimitSpans:
         return replace(program, body=tuple(part for op in program.ops for part in self._parts(op, buffers)))
 
     def _parts(self, op: Op, buffers: dict[str, Buffer]) -> Iterator[Op]:
-        splits = DivideWork(self.cores, limit=self.limit).splits(op, buffers, last_resort=False)
+        splits = self._splits(op, buffers)
         reach, steps = widest(op, buffers, splits)
         cut = reach > self.limit and not _meets_itself(op)
         dim = self._dim_to_cut(op, buffers, steps, splits) if cut else None
@@ -41,6 +42,12 @@ class LimitSpans:
         first, second = _halves(op, dim, _places(op, buffers)[dim])
         yield from self._parts(first, buffers)
         yield from self._parts(second, buffers)
+
+    def _splits(self, op: Op, buffers: dict[str, Buffer]) -> list[int]:
+        try:
+            return DivideWork(self.cores, self.limit).splits(op, buffers)
+        except Undividable:  # parts of it may be
+            return [1] * len(op.dims)
 
     def _dim_to_cut(self, op: Op, buffers: dict[str, Buffer], steps: list[int], splits: list[int]) -> int | None:
         """The dim that takes a core furthest; None if no cut can help: the card then says so."""

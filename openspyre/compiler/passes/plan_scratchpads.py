@@ -25,6 +25,7 @@ class PlanScratchpads:
     solver: str = "greedy"
     relayout: bool = True
     all_ops: bool = False
+    k_fast: bool = True
 
     def run(self, program: Program) -> Program:
         plan = self.plan(program)
@@ -33,7 +34,9 @@ class PlanScratchpads:
     def plan(self, program: Program) -> Scratchpads:
         """What stays where, and of every tensor that does not, why."""
         room = Room(self.capacity)
-        return planned(program, room, solver=self.solver, relayout=self.relayout, all_ops=self.all_ops)
+        return planned(
+            program, room, solver=self.solver, relayout=self.relayout, all_ops=self.all_ops, k_fast=self.k_fast
+        )
 
 
 class _Commit:

@@ -23,7 +23,7 @@ class StageProducts:
             second = op.inputs[1] if TABLE[op.row].kind is Kind.CONTRACTION else None
             if not isinstance(second, ir.Access) or _fits(op, second, buffers[second.buffer]):
                 return [op]
-            copies, temp, access = _copied(op, second, f"{op.name}.second")
+            copies, temp, access = _copied(op, second, buffers[second.buffer])
             made.append(temp)
             return [*copies, replace(op, inputs=(op.inputs[0], access))]
 
@@ -34,22 +34,25 @@ class StageProducts:
 def _fits(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> bool:
     if require_supported(second.dtype).device.bits != 16 or any(dim.size == 0 for dim in op.dims):
         return True  # not for the matrix unit
-    n, k = len(op.dims) - 2, len(op.dims) - 1
+    k = len(op.dims) - 1
     if op.dims[k].size == 1:
         return True  # nothing is summed
-    found = stick_access(second, op.dims, buffer)
-    along_n = isinstance(found, StickAccess) and (
-        found.lane_dim == n or (found.lane_dim is None and op.dims[n].size == 1)
-    )
     rows = second.strides[k] != 0  # the matrix unit reads a row of its own for every k
-    return along_n and rows and op.dims[k].size % _lanes(second) == 0
+    return _runs_along_n(op, second, buffer) and rows and op.dims[k].size % _lanes(second) == 0
+
+
+def _runs_along_n(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> bool:
+    n = len(op.dims) - 2
+    found = stick_access(second, op.dims, buffer)
+    return isinstance(found, StickAccess) and (found.lane_dim == n or (found.lane_dim is None and op.dims[n].size == 1))
 
 
 def _lanes(access: ir.Access) -> int:
     return require_supported(access.dtype).device.elems_per_stick()
 
 
-def _copied(op: ir.Op, second: ir.Access, name: str) -> tuple[list[ir.Op], ir.Buffer, ir.Access]:
+def _copied(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> tuple[list[ir.Op], ir.Buffer, ir.Access]:
+    name = f"{op.name}.second"
     n, k = len(op.dims) - 2, len(op.dims) - 1
     batch = [d for d in range(len(op.dims) - 3) if second.strides[d] and op.dims[d].size > 1]
     order = [*batch, k, n]
@@ -66,9 +69,12 @@ def _copied(op: ir.Op, second: ir.Access, name: str) -> tuple[list[ir.Op], ir.Bu
     target = ir.Access(name, 0, stride, second.dtype)
     ops = [ir.Op(f"{name}.copy", "relayout", dims, (source,), (target,), origin=op.origin)]
     if rows > length:
-        tail = tuple(replace(dim, size=rows - length) if d == k else dim for d, dim in zip(order, dims, strict=True))
+        # A copy of whole rows comes after the zeros of the last stick; what turns sticks may write behind its rows, and comes before.
+        in_rows = _runs_along_n(op, second, buffer)
+        first = rows - _lanes(second) if in_rows else length
+        tail = tuple(replace(dim, size=rows - first) if d == k else dim for d, dim in zip(order, dims, strict=True))
         zero = ir.Iota(0, (0,) * len(dims))
-        below = ir.Access(name, length * stride[-2], stride, second.dtype)
-        ops.append(ir.Op(f"{name}.zeros", "iota", tail, (zero,), (below,), origin=op.origin))
+        below = ir.Access(name, first * stride[-2], stride, second.dtype)
+        ops.insert(0 if in_rows else 1, ir.Op(f"{name}.zeros", "iota", tail, (zero,), (below,), origin=op.origin))
     by_dim = dict(zip(order, stride, strict=True))
     return ops, temp, ir.Access(name, 0, tuple(by_dim.get(d, 0) for d in range(len(op.dims))), second.dtype)

@@ -28,10 +28,11 @@ class Tensors:
     works: tuple[Work, ...]
     buffers: Mapping[str, Buffer]
     all_ops: bool = False
+    k_fast: bool = True
     uses: Mapping[str, list[Use]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "uses", uses_of(self.works, self.buffers))
+        object.__setattr__(self, "uses", uses_of(self.works, self.buffers, k_fast=self.k_fast))
 
     # --- lives
     def ticks(self, name: str) -> tuple[int, ...]:

@@ -30,9 +30,9 @@ def copy_name(source: str, number: int) -> str:
     return f"{source}.relaid{number}" if number else f"{source}.relaid"
 
 
-def planned(program: Program, room: Room, *, solver: str, relayout: bool, all_ops: bool) -> Scratchpads:
+def planned(program: Program, room: Room, *, solver: str, relayout: bool, all_ops: bool, k_fast: bool) -> Scratchpads:
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    tensors = Tensors(works_of(program), buffers, all_ops)
+    tensors = Tensors(works_of(program), buffers, all_ops, k_fast)
     reasons, copies = _barred(program, tensors, relayout=relayout and solver == "greedy")
     requests = _requests(program, tensors, reasons, copies)
     plan = SOLVERS[solver](requests, room)

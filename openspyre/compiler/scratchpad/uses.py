@@ -71,7 +71,7 @@ def _count(body: tuple[Node, ...]) -> int:
     return sum(_count(node.body) if isinstance(node, Loop) else 1 for node in body)
 
 
-def uses_of(works: tuple[Work, ...], buffers: Mapping[str, Buffer]) -> dict[str, list[Use]]:
+def uses_of(works: tuple[Work, ...], buffers: Mapping[str, Buffer], *, k_fast: bool = True) -> dict[str, list[Use]]:
     """Of every tensor its uses in order, an op's reads before its writes."""
     found: dict[str, list[Use]] = {}
     for work in works:
@@ -80,7 +80,7 @@ def uses_of(works: tuple[Work, ...], buffers: Mapping[str, Buffer]) -> dict[str,
             operand = _operand(work, access, writes=writes)
             view: View | str = _NOWHERE
             if work.operation is not None and operand is not None:
-                view = view_of(work.operation, operand, buffers[access.buffer])
+                view = view_of(work.operation, operand, buffers[access.buffer], k_fast=k_fast)
             found.setdefault(access.buffer, []).append(Use(work, access, writes, operand, view))
     return found
 

@@ -64,10 +64,10 @@ def is_product(operation: Operation) -> bool:
     return known is not None and known.shape is Shape.CONTRACTION
 
 
-def view_of(operation: Operation, operand: Operand, buffer: Buffer) -> View | str:
+def view_of(operation: Operation, operand: Operand, buffer: Buffer, *, k_fast: bool = True) -> View | str:
     """An op's view of one of its tensors, or why it is no division of the tensor's device dims."""
     splits = [extent.split for extent in operation.dims]
-    strides = core_strides(splits, last_fastest=is_product(operation) and splits[-1] > 1)
+    strides = core_strides(splits, last_fastest=k_fast and is_product(operation) and splits[-1] > 1)
     walk = operand.walk
     assert walk is not None and buffer.layout is not None
     sizes = {

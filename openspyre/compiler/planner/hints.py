@@ -1,0 +1,76 @@
+"""`work_div` hints: the user's own division, by names of dims. It is the whole division: dims without a hint stay whole."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from openspyre.compiler.planner.constraints import Constraints, Undividable
+from openspyre.compiler.planner.space import Space, SpaceKind, Splits
+
+_log = logging.getLogger("spyre.compiler.planner")
+Hint = Mapping[str, int]
+
+
+def merged(scopes: Sequence[Hint]) -> dict[str, int]:
+    """Hints of nested scopes, the outermost first: inner ones override."""
+    found: dict[str, int] = {}
+    for scope in scopes:
+        found.update(scope)
+    return found
+
+
+def hinted_splits(
+    space: Space, hint: Hint, constraints: Constraints, commits: Mapping[int, int], cores: int
+) -> Splits | None:
+    """None for an op that takes no hints."""
+    if space.kind is SpaceKind.TOPK or not hint:
+        return None
+    chosen: dict[int, int] = {}
+    left = cores
+    for name, split in hint.items():
+        symbol = _bound(space, name, chosen)
+        _check(space, name, symbol, split, constraints)
+        if split > left:
+            _log.warning("%s: work_div %s=%d is left out, %d cores are free", space.op, name, split, left)
+            continue
+        chosen[symbol] = split
+        left //= split
+    summed = [space.symbols[s].label for s, split in chosen.items() if split > 1 and space.symbols[s].reduces]
+    if len(summed) > 1:
+        raise Undividable(
+            f"{space.op}: work_div splits {' and '.join(summed)}, of the dims that are summed one can be split"
+        )
+    for symbol, split in commits.items():
+        if chosen.get(symbol, 1) < split:
+            _log.warning(
+                "%s: work_div leaves dim %r in %d parts, but a core reaches too far into a tensor with fewer than %d",
+                space.op, space.symbols[symbol].label or space.symbols[symbol].name, chosen.get(symbol, 1), split,
+            )  # fmt: skip
+    return space.splits(chosen)
+
+
+def _bound(space: Space, name: str, taken: Mapping[int, int]) -> int:
+    """The first symbol of that name which no other hint has."""
+    for number, symbol in enumerate(space.symbols):
+        if symbol.label == name and number not in taken:
+            return number
+    known = ", ".join(dict.fromkeys(symbol.label for symbol in space.symbols if symbol.label)) or "none has a name"
+    raise Undividable(
+        f"{space.op}: work_div names dim {name!r}, the op's dims are {known}: name_tensor_dims names them"
+    )
+
+
+def _check(space: Space, name: str, symbol: int, split: object, constraints: Constraints) -> None:
+    where, units = f"{space.op}: work_div {name}={split!r}", space.symbols[symbol].units
+    if not isinstance(split, int) or isinstance(split, bool) or split < 1:
+        raise Undividable(f"{where} is no number of cores: a whole number from 1 up is wanted")
+    if units % split:
+        what = "sticks" if space.symbols[symbol].is_stick else "elements"
+        raise Undividable(f"{where} does not divide the {units} {what} of the dim evenly")
+    if split > 1 and symbol in constraints.blocked:
+        raise Undividable(
+            f"{where} splits a dim that must stay whole: its last stick is padded, or cores would meet in it"
+        )
+    if constraints.pinned.get(symbol, split) != split:
+        raise Undividable(f"{where}: this op needs that dim in {constraints.pinned[symbol]} parts")
