@@ -188,10 +188,10 @@ def _listed_fallbacks(module: ast.Module) -> Iterable[tuple[str, str]]:
 
 
 def passes() -> str:
-    from openspyre.spec.machine import SPYRE
+    from openspyre.spec.environment import Settings
     from openspyre.tools.opt_passes import as_record, rooms_of
 
-    records = [as_record(step, room) for room, steps in rooms_of(SPYRE).items() for step in steps]
+    records = [as_record(step, room) for room, steps in rooms_of(Settings()).items() for step in steps]
     return table(
         ("pass", "room", "what it does", "options"),
         (

@@ -12,7 +12,9 @@ from openspyre.compiler.emit import emit_documented
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.planning import Planning
 
+IN_MEMORY = Planning(scratchpads=False)  # so that every kind of step has operands in memory
 OUTPUT, TEMP, UPDATE = ir.Role.OUTPUT, ir.Role.TEMP, ir.Role.UPDATE
 
 
@@ -35,7 +37,7 @@ def dims(*sizes: int, reduced: tuple[int, ...] = ()) -> tuple[ir.Dim, ...]:
 
 
 def compiled(program: ir.Program) -> Emitted:
-    return emit_documented(pipeline.run(program, verify=True))
+    return emit_documented(pipeline.run(program, planning=IN_MEMORY, verify=True))
 
 
 def pointwise() -> Emitted:

@@ -8,18 +8,22 @@ from pathlib import Path
 import numpy as np
 from independent import run as second_reader
 from independent.formats import FORMATS
+from independent.memory import CORES, SCRATCHPAD
 
 from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
 from openspyre.artifact.documented_check import check_documented
 from openspyre.artifact.launch_spec import Argument
+from openspyre.artifact.superdsc import SuperDsc, Tensor
 from openspyre.backend import compile_emitted
 from openspyre.card import _card, cards, programs
 from openspyre.compiler import ir
 from openspyre.compiler.emit import Emitted, emit_documented
+from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Space
 from openspyre.spec.addressing import row_major
 from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import IndexOutOfRange
 from openspyre.spec.formats import require_supported
+from openspyre.spec.ops.expression import Lane, trace
 from openspyre.spec.packing import elements_of
 from openspyre.tools.launches import execute, prepare
 
@@ -65,20 +69,62 @@ def _through_files(bundle: DocumentedBundle, directory: Path) -> DocumentedBundl
 
 
 def _op_by_op(bundle: DocumentedBundle, images: list[bytes], directory: Path) -> None:
-    """Both readers from the same memory, one op at a time: all memory afterwards, the pool too."""
+    """Both readers from the same memory, one op at a time: all memory afterwards, the pool and the scratchpads too."""
+    pads = np.zeros((CORES, SCRATCHPAD), np.uint8)
     for node in bundle.function.body:
         op = bundle.ops[node.file]
         one = replace(bundle, function=replace(bundle.function, body=(node,)), ops={node.file: op})
+        spans = [_span(op, op.tensors[n]) for n in op.outputs if op.tensors[n].component == "lx"]
+        for first, end in spans:
+            pads[: op.cores, first:end] = _read_pads(first, end, op.cores)
         after = execute(prepare(one, dict(enumerate(images)), None, directory))
         if op.extension is None:
             (directory / "bundle.mlir").write_text(documented_texts(one)["bundle.mlir"])
             given = [np.frombuffer(image, np.uint8).copy() for image in images]
-            (others,) = second_reader([directory], [given])
-            form = FORMATS[op.tensors[op.outputs[0]].format.name]
-            for number, (before, here, there) in enumerate(zip(images, after, others, strict=True)):
-                problem = _difference(op.op.removesuffix("nonstick"), form, before, here, there)
-                assert problem is None, f"{bundle.name}, {node.file} ({op.op}), argument {number}: {problem}"
+            held = pads.copy()
+            (others,) = second_reader([directory], [given], pads)
+            form, name = FORMATS[op.tensors[op.outputs[0]].format.name], op.op.removesuffix("nonstick")
+            places = [(f"argument {n}", *three) for n, three in enumerate(zip(images, after, others, strict=True))]
+            for first, end in spans:
+                before, here, there = (
+                    held[: op.cores, first:end],
+                    _read_pads(first, end, op.cores),
+                    pads[: op.cores, first:end],
+                )
+                places.append(("scratchpads", *(part.tobytes() for part in (before, here, there))))
+                there[:] = here
+            for where, before, here, there in places:
+                problem = _difference(name, form, before, here, there)
+                assert problem is None, f"{bundle.name}, {node.file} ({op.op}), {where}: {problem}"
         images = after
+
+
+def _span(op: SuperDsc, tensor: Tensor) -> tuple[int, int]:
+    """Bytes that one core holds of a tensor in the scratchpads: whole sticks, by the tensor's own division where it has one."""
+    sticks = 1
+    for label in tensor.order:
+        if tensor.scale(label) == 1:
+            owners = [dict(own).get(label, 0) for own in tensor.owners]
+            size = op.axis[label].size // (1 + max(owners) if owners else op.axis[label].split)
+            sticks *= max(1, size // tensor.elems_per_stick) if label == tensor.stick else size
+    return tensor.starts[0], tensor.starts[0] + 128 * sticks
+
+
+def _read_pads(first: int, end: int, cores: int) -> np.ndarray:
+    """These bytes of the card's scratchpads, a row for each core."""
+    sticks = (end - first) // 128
+    loops, lane = (Loop(cores, cores), Loop(sticks)), LaneBlock(64, 64 * sticks, 1)
+    bits = {"dtype": "int16", "data_format": "SENINT16"}
+    source = Operand(OperandKind.VECTOR, 0, first // 2, (0, 64), **bits, space=Space.SCRATCHPAD)
+    target = Operand(OperandKind.VECTOR, 0, 0, (64 * sticks, 64), **bits)
+    step = Map("pads", loops, lane, (source,), (target,), code=trace(lambda x: x, (Lane.INT,)))
+    buffer = cards.get().allocate(max(128, cores * (end - first)))
+    loaded = programs.load(Program("pads", ("pads",), (), (step,), whole_sticks=True))
+    try:
+        loaded.run({"pads": buffer}, {})
+    finally:
+        loaded.unload()
+    return np.frombuffer(buffer.read_memory(), np.uint8)[: cores * (end - first)].reshape(cores, end - first)
 
 
 def _difference(name: str, form, before: bytes, here: bytes, there: np.ndarray) -> str | None:

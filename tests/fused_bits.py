@@ -4,7 +4,7 @@ import numpy as np
 
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_spec import Argument
-from openspyre.backend import FuseSteps, compile_emitted
+from openspyre.backend import FuseSteps, compile_emitted, host_form
 from openspyre.card import DeviceArray, _card, cards, programs
 from openspyre.program.model import Program
 from openspyre.spec.addressing import row_major
@@ -78,7 +78,7 @@ def results(bundle: Emitted, program: Program, seed: int, words: int) -> dict[st
 def steps_with_equal_bits(bundle: Emitted, seeds: tuple[int, ...] = (1, 2)) -> tuple[int, int]:
     """How many steps there are without and with fusion, and no bit between them."""
     plain = compile_emitted(bundle)
-    outcome = FuseSteps().fused(plain)
+    outcome = FuseSteps().fused(compile_emitted(host_form(bundle)))
     assert not outcome.problems, f"{bundle.name}: fusion made a program that no card takes: {outcome.problems}"
     fused = outcome.program
     for seed in seeds if plain.steps != fused.steps else ():

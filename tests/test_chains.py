@@ -4,7 +4,7 @@ import pytest
 from chains import CHAINS, layer_norm, program_of, variance
 from fused_bits import steps_with_equal_bits
 
-from openspyre.backend import FuseSteps, compile_emitted
+from openspyre.backend import FuseSteps, compile_emitted, host_form
 from openspyre.backend.fusion.maps import moves_bits
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_documented
@@ -32,7 +32,7 @@ MIXED = ("wide_rms_norm",)  # fp32 rows of 70 lanes are three sticks, with which
 def test_a_chain_of_ops_is_one_step_over_rows(make, size, along, dtype):
     bundle = emit_documented(pipeline.run(program_of(make, size, along, dtype), verify=True))
     steps_with_equal_bits(bundle)
-    steps = FuseSteps().run(compile_emitted(bundle)).body
+    steps = FuseSteps().run(compile_emitted(host_form(bundle))).body
     kinds = [type(step) for step in steps if not moves_bits(step)]  # weights that lie otherwise are moved
     tail = dtype == "float16" and size[-1] == 70 and make.__name__ in MIXED
     dense = make is variance and along == -1  # totals lie one to a stick, and the result does not

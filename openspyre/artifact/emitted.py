@@ -78,16 +78,17 @@ class Emitted:
     @property
     def executions(self) -> tuple[Execution, ...]:
         """All of them once, in the order of the text."""
-        return tuple(_listed(self.body))
+        return tuple(listed(self.body))
 
 
-def _listed(body: tuple[Node, ...]) -> Iterator[Execution]:
+def listed(body: tuple[Node, ...]) -> Iterator[Execution]:
+    """Every execution once, in the order of the text."""
     for node in body:
         match node:
             case Execution():
                 yield node
             case Loop(_, inner):
-                yield from _listed(inner)
+                yield from listed(inner)
 
 
 class _Files:

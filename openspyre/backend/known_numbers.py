@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from openspyre.artifact.emitted import Number
-from openspyre.program.model import Map, Operand, OperandKind, Reduce, Step
+from openspyre.program.model import Map, Operand, OperandKind, Reduce, Space, Step
 from openspyre.spec.encodings import float_bits, sen169_decode, sen169_encode
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
@@ -20,7 +20,7 @@ def with_known_numbers(step: Step, known: Sequence[Number | None]) -> Step:
     numbers = {
         place: found
         for place, operand in enumerate(step.inputs)
-        if operand.kind.in_memory and operand.symbol < len(known) and (found := known[operand.symbol]) is not None
+        if _is_of_base(operand) and operand.symbol < len(known) and (found := known[operand.symbol]) is not None
     }
     if not numbers:
         return step
@@ -31,6 +31,11 @@ def with_known_numbers(step: Step, known: Sequence[Number | None]) -> Step:
         left = (Operand(OperandKind.IOTA, 0, 0, (0,) * len(step.loops), 0, "int32", "IEEE_INT32"),)
     code = _without_inputs(step.code, {place: _bits(number) for place, number in numbers.items()})
     return replace(step, inputs=left, code=code)
+
+
+def _is_of_base(operand: Operand) -> bool:
+    """Whether its symbol is a base: what lies in scratchpads has none."""
+    return operand.kind.in_memory and operand.space is Space.MEMORY
 
 
 def _bits(number: Number) -> tuple[int, Lane]:

@@ -25,8 +25,25 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class InPool:
+    """From this byte of the program's pool on."""
+
+    byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class InScratchpad:
+    """From this byte of every core's scratchpad on: each core has the slice of the tensor that it works on."""
+
+    byte: int
+
+
+Place = InPool | InScratchpad
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor in device memory, as the host sees it; `layout` None until one is chosen, `place` (temps) a byte in the pool.
+    """A tensor on the card, as the host sees it; `layout` None until one is chosen, `place` (temps) where it lies.
 
     An `unset` one begins as whatever lies there, as torch.empty does: others are written before they are read.
     A constant has `values`: the bytes that the host would store, in the order of host offsets.
@@ -39,7 +56,7 @@ class Buffer:
     stride: tuple[int, ...]
     role: Role
     layout: SpyreTensorLayout | None = None
-    place: int | None = None
+    place: Place | None = None
     unset: bool = False
     values: bytes | None = None
     spare_rows: bool = False

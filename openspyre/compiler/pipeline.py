@@ -20,11 +20,13 @@ from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
+from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.errors import InternalError
 from openspyre.spec.machine import SPYRE, Machine
+from openspyre.spec.planning import PLANNING, Planning
 
 
 class Pass(Protocol):
@@ -33,7 +35,10 @@ class Pass(Protocol):
     def run(self, program: Program) -> Program: ...
 
 
-def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
+def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pass, ...]:
+    scratchpads = PlanScratchpads(
+        machine.scratchpad_planned_bytes_per_core, planning.solver, planning.relayout, planning.all_ops, planning.k_fast
+    )
     return (
         ExpandComposites(),
         UnifyFormats(),
@@ -48,7 +53,8 @@ def passes(machine: Machine = SPYRE) -> tuple[Pass, ...]:
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
-        PlaceBuffers(),
+        *([scratchpads] if planning.scratchpads else []),
+        PlaceBuffers(shared=planning.pool, documented=planning.strategy == "documented"),
     )
 
 
@@ -65,11 +71,16 @@ def purpose_of(step: object) -> str:
 
 
 def run(
-    program: Program, machine: Machine = SPYRE, *, verify: bool = False, observe: Observer | None = None
+    program: Program,
+    machine: Machine = SPYRE,
+    planning: Planning = PLANNING,
+    *,
+    verify: bool = False,
+    observe: Observer | None = None,
 ) -> Program:
     """All passes; with `verify`, what comes in and what each of them returns is checked."""
     start = perf_counter()
-    for step, after in stages(program, passes(machine), machine, verify=verify):
+    for step, after in stages(program, passes(machine, planning), machine, verify=verify):
         program = after
         if observe is not None:
             observe(name_of(step), program, perf_counter() - start)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from openspyre.compiler.ir import Access, Buffer, Dim, Loop, Node, Op, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Dim, InPool, Loop, Node, Op, Program, Role
 from openspyre.compiler.loops import ends, lifetimes, listed, unrolled
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
@@ -75,7 +75,7 @@ def test_buffers_of_a_loop_live_as_long_as_it_runs() -> None:
 def test_temps_of_a_loop_share_no_bytes() -> None:
     """Even where one is dead before the other is born: a loop is counted as a whole."""
     placed = replace(
-        TILED, buffers=tuple(replace(b, place=0) if b.role is Role.TEMP else b for b in BUFFERS), pool_bytes=512
+        TILED, buffers=tuple(replace(b, place=InPool(0)) if b.role is Role.TEMP else b for b in BUFFERS), pool_bytes=512
     )
     assert any("'t' and 'u' live at the same time" in line for line in Verifier(lowered=True).problems(placed))
 

@@ -9,7 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openspyre.compiler import pipeline
-from openspyre.compiler.ir import Access, Attribute, Buffer, Dim, Iota, Loop, Op, Program, Role, Scalar
+from openspyre.compiler.ir import (
+    Access,
+    Attribute,
+    Buffer,
+    Dim,
+    InPool,
+    InScratchpad,
+    Iota,
+    Loop,
+    Op,
+    Program,
+    Role,
+    Scalar,
+)
 from openspyre.compiler.test_random_views import View, buffers, views
 from openspyre.compiler.text import InvalidText, parse_program, print_program
 from openspyre.spec.formats import TENSOR_DTYPES
@@ -37,11 +50,10 @@ BODIES = st.recursive(
     lambda bodies: st.lists(OPS | st.builds(Loop, NUMBERS, bodies), max_size=2).map(tuple),
     max_leaves=3,
 )
+PLACES = st.none() | st.builds(InPool, NUMBERS) | st.builds(InScratchpad, NUMBERS)
 BUFFERS = st.one_of(
     buffers(),
-    st.builds(
-        Buffer, NAMES, DTYPES, LISTS, LISTS, st.sampled_from(list(Role)), st.none(), st.none() | NUMBERS, st.booleans()
-    ),
+    st.builds(Buffer, NAMES, DTYPES, LISTS, LISTS, st.sampled_from(list(Role)), st.none(), PLACES, st.booleans()),
 )
 PROGRAMS = st.builds(
     Program,

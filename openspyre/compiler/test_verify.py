@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from openspyre.compiler import pipeline
-from openspyre.compiler.ir import Access, Buffer, Dim, Iota, Op, Program, Role, Scalar
+from openspyre.compiler.ir import Access, Buffer, Dim, InPool, Iota, Op, Program, Role, Scalar
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.errors import InternalError
 from openspyre.spec.layout import SpyreTensorLayout
@@ -55,8 +55,8 @@ FAULTS: dict[str, tuple[Callable[[Program], Program], str]] = {
         "holds IEEE_FP32, float16 is SEN169_FP16",
     ),
     "a layout too small": (buffer("x", layout=SpyreTensorLayout([4, 7], "float16")), "has no place for every element"),
-    "an input in the pool": (buffer("x", place=0), "is an input of the program, yet has a place"),
-    "a place inside a stick": (buffer("half", place=64), "place 64 is not the start of a stick"),
+    "an input in the pool": (buffer("x", place=InPool(0)), "is an input of the program, yet has a place"),
+    "a place inside a stick": (buffer("half", place=InPool(64)), "place 64 is not the start of a stick"),
     "an unknown row": (op("total", row="summe"), "no row 'summe'"),
     "too few inputs": (op("scaled", inputs=(WHOLE,)), "mul takes 2 inputs, not 1"),
     "no output": (op("scaled", outputs=()), "it has no output"),
@@ -113,7 +113,7 @@ def test_all_faults_are_told_at_once() -> None:
 def test_what_the_emitter_needs_is_asked_for_in_the_end() -> None:
     problems = Verifier(lowered=True).problems(VALID)
     assert "buffer 'half': it has no layout" in problems
-    assert "buffer 'half': a temp without a place in the pool" in problems
+    assert "buffer 'half': a temp without a place" in problems
     strided = op("scaled", inputs=(replace(WHOLE, strides=(70, 2)), SCALE), dims=(Dim("m", 4), Dim("n", 35)))
     assert any("needs a relayout first" in problem for problem in Verifier(lowered=True).problems(strided(VALID)))
     assert Verifier(lowered=True).problems(pipeline.run(strided(VALID))) == []

@@ -12,11 +12,14 @@ from openspyre.compiler.ir import (
     Buffer,
     Constant,
     Dim,
+    InPool,
+    InScratchpad,
     Iota,
     Loop,
     Node,
     Op,
     Operand,
+    Place,
     Program,
     Role,
     Scalar,
@@ -72,8 +75,11 @@ def _buffer_line(buffer: Buffer) -> str:
         layout = buffer.layout
         parts.append(f"layout {_list(layout.device_size)} {_list(layout.stride_map)}")
         parts.append(f"{layout.device_dtype.name} {layout.element_arrangement.name}")
-    if buffer.place is not None:
-        parts.append(f"place {buffer.place}")
+    match buffer.place:
+        case InPool(byte):
+            parts.append(f"place {byte}")
+        case InScratchpad(byte):
+            parts.append(f"scratchpad {byte}")
     if buffer.unset:
         parts.append("unset")
     if buffer.spare_rows:
@@ -149,11 +155,17 @@ def _parse_buffer(line: _Line) -> Buffer:
             device_size, stride_map = line.integers(), line.integers()
             forms = DataFormats[line.word()], ElementArrangement[line.word()]
             layout = SpyreTensorLayout(device_size, stride_map, *forms)
-        place = line.integer() if line.has("place") else None
+        place = _parse_place(line)
         unset = line.has("unset")
         spare_rows = line.has("spare_rows")
         values = unpacked(line.word(), value_bytes(size, stride, dtype)) if line.has("values") else None
         return Buffer(name, dtype, size, stride, role, layout, place, unset, values, spare_rows)
+
+
+def _parse_place(line: _Line) -> Place | None:
+    if line.has("place"):
+        return InPool(line.integer())
+    return InScratchpad(line.integer()) if line.has("scratchpad") else None
 
 
 def _parse_op(line: _Line, lines: _Lines) -> Op:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
 
-from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Loop, Node, Op, Program, Role, Scalar
+from openspyre.compiler.ir import Access, Buffer, Constant, InPool, Iota, Loop, Node, Op, Program, Role, Scalar
 from openspyre.compiler.loops import ends, lifetimes, listed, moved
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.addressing import host_elements
@@ -58,15 +58,18 @@ class Verifier:
         yield from self._place(buffer, pool_bytes)
 
     def _place(self, buffer: Buffer, pool_bytes: int) -> Iterator[str]:
-        if buffer.place is None:
+        place = buffer.place
+        if place is None:
             if self.lowered and buffer.role is Role.TEMP:
-                yield "a temp without a place in the pool"
-        elif buffer.role is not Role.TEMP:
-            yield f"it is an {buffer.role} of the program, yet has a place in the pool"
-        elif buffer.place < 0 or buffer.place % STICK_BYTES:
-            yield f"its place {buffer.place} is not the start of a stick"
-        elif buffer.layout is not None and buffer.place + buffer.layout.device_bytes > pool_bytes:
-            yield f"it ends at byte {buffer.place + buffer.layout.device_bytes} of a pool of {pool_bytes}"
+                yield "a temp without a place"
+            return
+        if buffer.role is not Role.TEMP:
+            yield f"it is an {buffer.role} of the program, yet has a place of its own"
+        elif place.byte < 0 or place.byte % STICK_BYTES:
+            yield f"its place {place.byte} is not the start of a stick"
+        elif isinstance(place, InPool) and buffer.layout is not None:
+            end = place.byte + buffer.layout.device_bytes
+            yield from [f"it ends at byte {end} of a pool of {pool_bytes}"] if end > pool_bytes else []
 
     def _op(self, op: Op, counts: tuple[int, ...], program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
         if op.row not in TABLE:
@@ -233,9 +236,9 @@ def _overlaps(program: Program, buffers: dict[str, Buffer]) -> Iterator[str]:
     """Temps that live at the same time share no byte."""
     alive = lifetimes(program)
     bytes_of = {
-        name: range(buffer.place, buffer.place + buffer.layout.device_bytes)
+        name: range(buffer.place.byte, buffer.place.byte + buffer.layout.device_bytes)
         for name, buffer in buffers.items()
-        if name in alive and buffer.place is not None and buffer.layout is not None
+        if name in alive and isinstance(buffer.place, InPool) and buffer.layout is not None
     }
     for one, other in combinations(bytes_of, 2):
         together = alive[one][0] <= alive[other][1] and alive[other][0] <= alive[one][1]

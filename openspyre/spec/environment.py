@@ -16,6 +16,7 @@ from typing import Any
 
 from openspyre.spec.errors import EnvironmentVariableError, InvalidDevice
 from openspyre.spec.machine import GIB, KIB, MIB, SPYRE, Machine
+from openspyre.spec.planning import LAYOUT_SOLVERS, PLANNERS, PLANNING, Planning
 from openspyre.spec.switches import BOOL, INDICES, PATH, TEXT, Switch, choice, integer, number, switch
 
 _LEVELS = choice("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -101,9 +102,30 @@ class Settings:
     sencores: int = switch("SENCORES", SPYRE.cores, integer(1, SPYRE.cores), "cores that work is planned for")
     planner: str = switch(
         "OPENSPYRE_PLANNER",
-        "documented",
-        choice("documented"),
-        "how work is divided over the cores: by the documents' rules",
+        PLANNING.strategy,
+        choice(*PLANNERS),
+        "timed: plans that run fastest; documented: as the reference's front end plans",
+    )
+    lx_planning: bool = switch(
+        "LX_PLANNING", PLANNING.scratchpads, BOOL, "tensors stay in the cores' scratchpads where they can"
+    )
+    lx_reserved: float = switch(
+        "DXP_LX_FRAC_AVAIL",
+        SPYRE.scratchpad_reserved_fraction,
+        number(0, 1),
+        "fraction of each scratchpad that the back end keeps for itself, in spite of the name",
+    )
+    layout_solver: str = switch(
+        "LAYOUT_SOLVER", PLANNING.solver, choice(*LAYOUT_SOLVERS), "what finds places in the scratchpads"
+    )
+    lx_relayout: bool = switch(
+        "SPYRE_LX_PLANNER_RELAYOUT",
+        PLANNING.relayout,
+        BOOL,
+        "tensors go from core to core where a consumer divides them differently",
+    )
+    hbm_pool_planning: bool = switch(
+        "HBM_POOL_PLANNING", PLANNING.pool, BOOL, "temporaries that never live together share bytes of the pool"
     )
     core_id_k_fast_emission: bool = switch(
         "SPYRE_CORE_ID_K_FAST_EMISSION",
@@ -156,7 +178,22 @@ class Settings:
     @property
     def machine(self) -> Machine:
         """The card that programs are planned for and checked against."""
-        return replace(SPYRE, max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB - 4 * KIB)
+        return replace(
+            SPYRE,
+            max_span_bytes_per_core_and_tensor=self.core_span_mib * MIB - 4 * KIB,
+            scratchpad_reserved_fraction=self.lx_reserved,
+        )
+
+    @property
+    def planning(self) -> Planning:
+        return Planning(
+            self.planner,
+            self.lx_planning,
+            self.layout_solver,
+            self.lx_relayout,
+            pool=self.hbm_pool_planning,
+            k_fast=self.core_id_k_fast_emission,
+        )
 
     def visible_cards(self) -> tuple[int, ...]:
         """Physical index of each visible card; its place in the tuple is the index programs use."""

@@ -16,7 +16,6 @@ from openspyre.program import text as card_text
 from openspyre.program.verify import problems
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InternalError, InvalidArgument, SpyreError
-from openspyre.spec.machine import Machine
 
 _WORKS_ON = {"compiler": "IR text", "backend": "the text of a card's program"}
 CardPass = FuseSteps
@@ -24,7 +23,7 @@ Chosen = Pass | CardPass
 
 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    rooms = rooms_of(Settings.read().machine)
+    rooms = rooms_of(Settings.read())
     if options.list:
         records = [as_record(step, room) for room, passes in rooms.items() for step in passes]
         print(json.dumps(records, indent=2) if options.json else "\n".join(listing(rooms)))
@@ -52,9 +51,9 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     return 0
 
 
-def rooms_of(machine: Machine) -> dict[str, Sequence[Chosen]]:
+def rooms_of(settings: Settings) -> dict[str, Sequence[Chosen]]:
     """All passes there are, by where they live."""
-    return {"compiler": pipeline.passes(machine), "backend": (FuseSteps(),)}
+    return {"compiler": pipeline.passes(settings.machine, settings.planning), "backend": (FuseSteps(),)}
 
 
 def _stages(text: str, room: str, steps: Sequence[Chosen], *, verify: bool) -> Iterator[tuple[str, str]]:

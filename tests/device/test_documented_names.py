@@ -214,7 +214,18 @@ def test_config_patch_changes_the_planning_for_a_while():
 def test_options_without_effect_say_so():
     from torch_spyre._inductor import OPTIONS_WITHOUT_EFFECT, config
 
-    assert OPTIONS_WITHOUT_EFFECT | {"sencores", "planner", "core_id_k_fast_emission"} == set(config.get_config_copy())
+    scratchpads = {"lx_planning", "dxp_lx_frac_avail", "layout_solver", "lx_planner_relayout"}
+    effective = {
+        "sencores",
+        "planner",
+        "core_id_k_fast_emission",
+        "hbm_pool_planning",
+        "hbm_planning",
+        "allow_all_ops_in_lx_planning",
+        *scratchpads,
+    }
+    assert OPTIONS_WITHOUT_EFFECT | effective == set(config.get_config_copy())
+    assert not OPTIONS_WITHOUT_EFFECT & effective
 
 
 def test_the_planner_and_the_order_of_cores_can_be_chosen():
@@ -234,7 +245,7 @@ def test_the_planner_and_the_order_of_cores_can_be_chosen():
     assert slices((128, 128)) == [0, 1] * 16
     with config.patch(core_id_k_fast_emission=False):
         assert slices((128, 127)) == [0] * 16 + [1] * 16
-    with config.patch(planner="guessed"), pytest.raises(InvalidArgument, match="one of documented"):
+    with config.patch(planner="guessed"), pytest.raises(InvalidArgument, match="one of timed, documented"):
         torch.neg(torch.ones(3, 6404, device="spyre"))
 
 

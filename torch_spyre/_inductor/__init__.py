@@ -5,7 +5,6 @@ from torch_spyre._inductor.hints import spyre_hint
 __all__ = ["OPTIONS_WITHOUT_EFFECT", "spyre_hint"]
 
 OPTIONS_WITHOUT_EFFECT = frozenset({
-    "lx_planning", "allow_all_ops_in_lx_planning", "co_optimizing_lx_planning", "lx_boundary_clones", "dxp_lx_frac_avail",
-    "layout_solver", "global_stick_optimizer", "ignore_work_division_hints", "chunk_large_tensors",
-    "max_buckets", "min_default_granularity", "unroll_loops", "hbm_planning", "bundle_symbolic_args",
+    "co_optimizing_lx_planning", "lx_boundary_clones", "global_stick_optimizer", "ignore_work_division_hints", "chunk_large_tensors",
+    "max_buckets", "min_default_granularity", "unroll_loops", "bundle_symbolic_args",
 })  # fmt: skip

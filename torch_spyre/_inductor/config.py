@@ -1,8 +1,8 @@
 """Planning options under their documented names; `with config.patch(sencores=4):`, or as a decorator, changes them for a while.
 
 An option applies to what is compiled while it is in force; programs that are already compiled stay as they are. `sencores`,
-`planner` and `core_id_k_fast_emission` have an effect today. The others are accepted and kept so that existing code runs: what they steer does not exist here yet, or (marked
-"always") cannot be switched off.
+`planner` and `core_id_k_fast_emission` have an effect, and those about scratchpads and the pool. The others are accepted and kept so that existing code runs: what they steer
+does not exist here yet, or (marked "always") cannot be switched off.
 """
 
 import sys
@@ -12,18 +12,27 @@ from torch_spyre.torch_seams import resolve
 
 # Cores that work is divided over, 1 to 32; starts as SENCORES says.
 sencores: int = environment.Settings.read().sencores
-# How work is divided, as OPENSPYRE_PLANNER says: "documented" is the reference planner's way, the only one so far.
-planner: str = environment.Settings.read().planner
 # Whether cores next to each other add up a product; starts as SPYRE_CORE_ID_K_FAST_EMISSION says.
 core_id_k_fast_emission: bool = environment.Settings.read().core_id_k_fast_emission
 
-# No effect yet: scratchpads.
-lx_planning: bool = True
+# "timed": plans that run fastest; "documented": as the reference's front end plans. Starts as OPENSPYRE_PLANNER says.
+planner: str = environment.Settings.read().planner
+
+# Scratchpads: whether tensors stay in them (LX_PLANNING), the fraction that the back end keeps (DXP_LX_FRAC_AVAIL), what finds places
+# (LAYOUT_SOLVER), copies from core to core (SPYRE_LX_PLANNER_RELAYOUT), and whether results of any op may stay.
+lx_planning: bool = environment.Settings.read().lx_planning
+dxp_lx_frac_avail: float = environment.Settings.read().lx_reserved
+layout_solver: str = environment.Settings.read().layout_solver
+lx_planner_relayout: bool = environment.Settings.read().lx_relayout
 allow_all_ops_in_lx_planning: bool = False
+
+# Temporaries that never live together share bytes of the pool (HBM_POOL_PLANNING; hbm_planning is its older name).
+hbm_pool_planning: bool = environment.Settings.read().hbm_pool_planning
+hbm_planning: bool = True
+
+# No effect yet: joint search of divisions and scratchpads; copies of inputs and outputs are always on.
 co_optimizing_lx_planning: bool = False
 lx_boundary_clones: bool = False
-dxp_lx_frac_avail: float = 0.2
-layout_solver: str = "greedy"
 
 # No effect yet: choice of layouts, division of work, tiles.
 global_stick_optimizer: bool = True
@@ -33,8 +42,7 @@ max_buckets: int = 32
 min_default_granularity: int = 4
 unroll_loops: bool = True
 
-# Always: temporaries share one pool, and addresses are symbols.
-hbm_planning: bool = True
+# Always: addresses are symbols.
 bundle_symbolic_args: bool = True
 
 resolve("torch.utils._config_module.install_config_module")(sys.modules[__name__])

@@ -18,10 +18,10 @@ from openspyre.card.cards import settings_in_force
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_documented
 from openspyre.compiler.ir import Program
-from openspyre.compiler.planner import STRATEGIES
 from openspyre.program import model as card_program
 from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
+from openspyre.spec.planning import LAYOUT_SOLVERS, PLANNERS, Planning
 from torch_spyre._inductor import config
 from torch_spyre.ops.plans import ConstantTensor
 
@@ -50,13 +50,12 @@ class Compiled:
 
 def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool = True) -> Compiled:
     """All the way, with fusion unless the user has switched it off."""
-    planning()
-    lowered = pipeline.run(ir, planned_machine(), observe=None if watcher is None else watcher.saw_pass)
+    lowered = pipeline.run(ir, planned_machine(), planning(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
     emitted = emit_documented(lowered, k_fast=config.core_id_k_fast_emission)
     made = perf_counter()
     unfused = backend.compile_emitted(emitted)
-    fused = backend.FuseSteps().fused(unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
+    fused = backend.fused_on_host(emitted, unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
     if fused.problems:
         _refused[ir.name] += 1
     if watcher is not None:
@@ -114,13 +113,24 @@ def planned_machine() -> Machine:
     """The card as work is planned for it."""
     if not 1 <= config.sencores <= SPYRE.cores:
         raise InvalidArgument(f"config.sencores is {config.sencores}: a card has 1 to {SPYRE.cores} cores to plan for")
-    return replace(settings_in_force().machine, cores=config.sencores)
+    if not 0 <= config.dxp_lx_frac_avail <= 1:
+        raise InvalidArgument(f"config.dxp_lx_frac_avail is {config.dxp_lx_frac_avail}: it is a fraction, from 0 to 1")
+    machine = settings_in_force().machine
+    return replace(machine, cores=config.sencores, scratchpad_reserved_fraction=config.dxp_lx_frac_avail)
 
 
-def planning() -> str:
-    """All that decides how a program is planned, for keys of caches."""
-    if config.planner not in STRATEGIES:
-        raise InvalidArgument(
-            f"config.planner is {config.planner!r}: work is divided by one of {', '.join(STRATEGIES)}"
-        )
-    return f"{planned_machine()} planner={config.planner} k_fast={config.core_id_k_fast_emission}"
+def planning() -> Planning:
+    """How programs are planned now."""
+    if config.layout_solver not in LAYOUT_SOLVERS:
+        raise InvalidArgument(f"config.layout_solver is {config.layout_solver!r}: one of {', '.join(LAYOUT_SOLVERS)}")
+    if config.planner not in PLANNERS:
+        raise InvalidArgument(f"config.planner is {config.planner!r}: one of {', '.join(PLANNERS)}")
+    return Planning(
+        strategy=config.planner,
+        scratchpads=config.lx_planning,
+        solver=config.layout_solver,
+        relayout=config.lx_planner_relayout,
+        all_ops=config.allow_all_ops_in_lx_planning,
+        pool=config.hbm_pool_planning and config.hbm_planning,
+        k_fast=config.core_id_k_fast_emission,
+    )

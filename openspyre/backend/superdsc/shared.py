@@ -16,7 +16,7 @@ from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.known_numbers import with_known_numbers
 from openspyre.backend.superdsc.instance import Arguments, Workspace
 from openspyre.backend.superdsc.lowering import lowered_op
-from openspyre.program.model import Node, Operand, OperandKind, Program, Relayout, Repeat, Step, Use
+from openspyre.program.model import Node, Operand, OperandKind, Program, Relayout, Repeat, Space, Step, Use
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.sharing import shares_work
@@ -134,7 +134,7 @@ def _bound(
     step: Step, name: str, bases: Sequence[Address | None], symbols: _Symbols, workspace: tuple[int, int]
 ) -> Step:
     def bound(operand: Operand) -> Operand:
-        if not operand.kind.in_memory:
+        if not operand.kind.in_memory or operand.space is Space.SCRATCHPAD:
             return operand
         base = bases[operand.symbol]
         if base is not None and base.parameter in symbols.scalars:

@@ -48,7 +48,7 @@ class _Emitter:
         self.arguments = pool + [_argument(b) for b in sorted(outside, key=lambda b: b.role is ir.Role.CONSTANT)]
         self.numbers: dict[tuple[str, DataFormats], Address] = {}
         self.places = {argument.name: Address(number) for number, argument in enumerate(self.arguments)}
-        self.places |= {b.name: Address(0, _place(b)) for b in program.buffers if b.role is ir.Role.TEMP}
+        self.places |= {b.name: _address(b) for b in program.buffers if b.role is ir.Role.TEMP}
         self.extensions: list[tuple[str, str]] = []
         self.written = 0
 
@@ -116,10 +116,14 @@ def _argument(buffer: ir.Buffer) -> Argument:
     )
 
 
-def _place(buffer: ir.Buffer) -> int:
-    if buffer.place is None:
-        raise InternalError(f"buffer {buffer.name!r} reached the emitter without a place in the pool")
-    return buffer.place
+def _address(buffer: ir.Buffer) -> Address:
+    """A byte of the pool, which is argument 0, or of the scratchpads, which are none."""
+    match buffer.place:
+        case ir.InPool(byte):
+            return Address(0, byte)
+        case ir.InScratchpad(byte):
+            return Address(None, byte)
+    raise InternalError(f"buffer {buffer.name!r} reached the emitter without a place")
 
 
 @lru_cache(maxsize=4096)

@@ -100,7 +100,19 @@ class Lowering:
                 raise NoSuchOp("its source is the same along the sticks of its target")
             return self._restickify(op, source, target, unit=None in (here, there))
         nest = Nest(self, op, [source], target)
+        if op.row == "shuffle":
+            return self._shuffle(op, nest, source, target)
         return Operation("identity", nest.extents, nest.lane, (nest.operand(source),), (nest.operand(target),))
+
+    def _shuffle(self, op: ir.Op, nest: Nest, source: ir.Access, target: ir.Access) -> Operation:
+        """From the division that the source is held in to that of the op, which is the target's."""
+        held = [op.attribute(name) for name in ("held_splits", "held_apart")]
+        assert isinstance(held[0], tuple) and isinstance(held[1], tuple)
+        own = tuple((held[0][d], held[1][d]) for d in nest.kept)
+        splits = [extent.split for extent in nest.extents]
+        wanted = tuple((split, prod(splits[:d])) for d, split in enumerate(splits))
+        inputs = (replace(nest.operand(source), owners=own),)
+        return Operation("shuffle", nest.extents, nest.lane, inputs, (replace(nest.operand(target), owners=wanted),))
 
     def _restickify(self, op: ir.Op, source: ir.Access, target: ir.Access, *, unit: bool) -> Operation:
         """`unit`: one side has a value a stick. A dim of size 1 runs along its sticks, of which the other side has one row."""

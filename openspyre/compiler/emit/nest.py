@@ -58,7 +58,9 @@ class Nest:
             self.walks = {access: self._walk(access) for access in self.found}
 
     def operand(self, access: ir.Access) -> Operand:
-        return Operand(self.lowering.format(access), self.lowering.place(access.buffer), self.walks[access])
+        number = self.op.accesses.index(access)
+        base = self.lowering.place(access.buffer)
+        return Operand(self.lowering.format(access), base, self.walks[access], access=number)
 
     def is_padded(self, d: int) -> bool:
         return self.extents[d].valid != self.extents[d].size

@@ -50,6 +50,12 @@ class Operand:
     indirection: Indirection = Indirection.NONE
     indexed: int | None = None
     one_lane: bool = False  # lane 0 serves all lanes, though it moves from stick to stick
+    access: int | None = None  # of the op: the first that is the same
+    owners: tuple[tuple[int, int], ...] = ()  # its own division, if it has one: slices and cores between them, per dim
+
+    @property
+    def in_scratchpads(self) -> bool:
+        return self.base.parameter is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +165,24 @@ class _Writer:
                     order=order,
                     sticks=(Stick(stick, operand.format.elems_per_stick()),),
                     scales=tuple((label, self._scale(operand, label)) for label in role_order),
-                    component=Component.MEMORY,
+                    component=Component.SCRATCHPAD if operand.in_scratchpads else Component.MEMORY,
                     starts=self._starts(operand, slices),
                     gaps=self._gaps(operand),
                     indirection=operand.indirection,
                     indexed=None if operand.indexed is None else self.labels[operand.indexed],
+                    owners=self._owners(operand, len(slices)),
                 )
             )
         return tuple(found)
+
+    def _owners(self, operand: Operand, cores: int) -> tuple[tuple[tuple[str, int], ...], ...]:
+        return tuple(
+            tuple(
+                (label, core // apart % split)
+                for label, (split, apart) in zip(self.labels, operand.owners, strict=True)
+            )
+            for core in range(cores if operand.owners else 0)
+        )
 
     def _stick(self, operand: Operand) -> str:
         lane = None if operand.walk is None else operand.walk.lane
@@ -208,8 +224,10 @@ class _Writer:
         return (*skipped, *gaps)
 
     def _starts(self, operand: Operand, slices: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-        """The symbol of each core's first byte."""
+        """The symbol of each core's first byte; in the scratchpads the byte itself, the same on every core."""
         walk, lanes = operand.walk, operand.format.elems_per_stick()
+        if operand.in_scratchpads:
+            return (operand.base.byte,) * len(slices)
         if walk is None:
             return (self.symbol(operand.base),) * len(slices)
         bytes_each = STICK_BYTES // lanes

@@ -10,7 +10,7 @@ from openspyre.artifact.emitted import Number, Shared
 from openspyre.compiler import ir
 from openspyre.compiler.emit.extension import extension_op
 from openspyre.compiler.emit.lowering import Lowering
-from openspyre.compiler.emit.operation import superdsc_of
+from openspyre.compiler.emit.operation import Operation, superdsc_of
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.sharing import shares_work
@@ -36,6 +36,7 @@ class Template:
     shared: Shared
     bases: tuple[Base, ...]
     reason: str | None
+    operation: Operation | None
 
 
 _known: dict[Hashable, Template] = {}
@@ -45,7 +46,7 @@ def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = T
     if not shares_work():
         return _made(op, buffers, k_fast)
     accesses = op.accesses
-    lies = tuple([(b.role is ir.Role.TEMP, b.spare_rows, b.values) for b in (buffers[a.buffer] for a in accesses)])
+    lies = tuple([_lies(buffers[access.buffer]) for access in accesses])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
     alike = tuple([names.index(name) for name in names])  # which of them are the same
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
@@ -58,14 +59,20 @@ def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = T
     return found
 
 
+def _lies(buffer: ir.Buffer) -> Hashable:
+    """What decides about a SuperDSC beside layouts. A byte in the scratchpads is part of it, one in the pool is a symbol."""
+    pad = buffer.place if isinstance(buffer.place, ir.InScratchpad) else None
+    return buffer.role is ir.Role.TEMP, buffer.spare_rows, buffer.values, pad
+
+
 def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
     """Whether an op is one of the hardware as it stands: it need not be legal otherwise."""
-    bases = _Bases(op)
+    bases = _Bases(op, buffers)
     return not isinstance(Lowering(buffers, bases.buffer, bases.number).operation(op), str)
 
 
 def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer], k_fast: bool) -> Template:
-    bases = _Bases(op)
+    bases = _Bases(op, buffers)
     lowering = Lowering(buffers, bases.buffer, bases.number)
     found = lowering.operation(op)
     if isinstance(found, str):
@@ -73,19 +80,24 @@ def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer], k_fast: bool) -> Template
     else:
         made, reason = superdsc_of(found, bases.symbol, k_fast=k_fast), None
     known = tuple(base if isinstance(base, Number) else None for base in bases.found)
-    return Template(Shared(made, tuple(bases.offsets), known), tuple(bases.found), reason)
+    return Template(
+        Shared(made, tuple(bases.offsets), known), tuple(bases.found), reason, None if isinstance(found, str) else found
+    )
 
 
 class _Bases:
     """Gives addresses behind bases, and symbols to them, as they are asked for."""
 
-    def __init__(self, op: ir.Op) -> None:
-        self.op = op
+    def __init__(self, op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> None:
+        self.op, self.buffers = op, buffers
         self.found: list[Base] = []
         self.texts: dict[str, int] = {}  # 0.0 and -0.0 are equal, and not the same
         self.offsets: dict[tuple[int, int], int] = {}
 
     def buffer(self, name: str) -> Address:
+        place = self.buffers[name].place
+        if isinstance(place, ir.InScratchpad):
+            return Address(None, place.byte)
         names = [access.buffer for access in self.op.accesses]
         return self._base(names.index(name))
 

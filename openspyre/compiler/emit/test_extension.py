@@ -130,7 +130,7 @@ def test_a_program_whose_passes_have_not_run_is_refused() -> None:
     without_layout = tuple(replace(b, layout=None) for b in program.buffers)
     with pytest.raises(InternalError, match="layout"):
         emit_documented(replace(program, buffers=without_layout))
-    with pytest.raises(InternalError, match="place in the pool"):
+    with pytest.raises(InternalError, match="without a place"):
         emit_documented(replace(program, buffers=(program.buffers[0], replace(program.buffers[1], role=TEMP))))
 
 

@@ -6,24 +6,26 @@ from what was there at its beginning.
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from openspyre.compiler.ir import Buffer, Program, Role
+from openspyre.compiler.ir import Buffer, InPool, InScratchpad, Program, Role
 from openspyre.compiler.loops import lifetimes, listed
+from openspyre.compiler.scratchpad.pool import planned_pool
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.resting_pool import RESTING_BYTES, RESTING_PERCENT, Life, resting_pool
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceBuffers:
-    """`alignment` of every temp, in bytes. As much may rest as `resting_percent` of the pool without rest, or `resting_bytes`."""
+    """`alignment` of every temp, in bytes. `shared`: those that never live together may have the same bytes. `documented`: as the documents
+    plan a pool, in which no byte rests. Else as much may rest as `resting_percent` of the pool without rest, or `resting_bytes`."""
 
     alignment: int = STICK_BYTES
-    resting_percent: int = 100
-    resting_bytes: int = 1 << 20
+    resting_percent: int = RESTING_PERCENT
+    resting_bytes: int = RESTING_BYTES
+    shared: bool = True
+    documented: bool = False
 
     def run(self, program: Program) -> Program:
         alive = lifetimes(program)
@@ -31,27 +33,35 @@ class PlaceBuffers:
         last = {name: end for name, (_, end) in alive.items()}
         # What begins as whatever lies there gets memory that nobody has written in this launch: else no one could tell.
         first |= {buffer.name: 0 for buffer in program.buffers if buffer.unset and buffer.name in first}
-        temps = [buffer for buffer in program.buffers if buffer.role is Role.TEMP and buffer.name in first]
+        temps = [buffer for buffer in program.buffers if _is_open(buffer) and buffer.name in first]
         ends = _ends_of_runs(program)
-        lives = [_Life(b.name, first[b.name], last[b.name], ends[last[b.name]], self._bytes(b)) for b in temps]
-        lives.sort(key=lambda life: life.first)
-        tight = _Pool(0).placed(lives)
-        resting = max(self.resting_bytes, tight.bytes * self.resting_percent // 100)
-        pool = _Pool(resting).placed(lives)
+        lives = [Life(b.name, first[b.name], last[b.name], ends[last[b.name]], self._bytes(b)) for b in temps]
+        if not self.shared:
+            lives = [replace(life, first=0, last=len(ends), rests=len(ends)) for life in lives]
+        if self.documented:
+            places, pool_bytes = planned_pool(lives)
+        else:
+            pool = resting_pool(lives, self.resting_percent, self.resting_bytes)
+            places, pool_bytes = pool.places, pool.bytes
         return replace(
             program,
             buffers=tuple(
-                replace(b, place=pool.places[b.name]) if b.role is Role.TEMP else b
+                replace(b, place=InPool(places[b.name])) if _is_open(b) else b
                 for b in program.buffers
-                if b.role is not Role.TEMP or b.name in pool.places
+                if not _is_open(b) or b.name in places
             ),
-            pool_bytes=pool.bytes,
+            pool_bytes=pool_bytes,
         )
 
     def _bytes(self, buffer: Buffer) -> int:
         if buffer.layout is None:
             raise ValueError(f"temp {buffer.name!r} has no layout yet")
         return -(-buffer.layout.device_bytes // self.alignment) * self.alignment
+
+
+def _is_open(buffer: Buffer) -> bool:
+    """Whether its place is still to be found."""
+    return buffer.role is Role.TEMP and not isinstance(buffer.place, InScratchpad)
 
 
 def _ends_of_runs(program: Program) -> list[int]:
@@ -62,49 +72,3 @@ def _ends_of_runs(program: Program) -> list[int]:
         contracts = TABLE[ops[when].row].kind is Kind.CONTRACTION
         ends[when] = when if contracts or when + 1 == len(ops) else ends[when + 1]
     return ends
-
-
-@dataclass(frozen=True, slots=True)
-class _Life:
-    """A temp, the ops that first and last touch it, the op until which it may rest, and its bytes."""
-
-    name: str
-    first: int
-    last: int
-    rests: int
-    bytes: int
-
-
-class _Pool:
-    """Temps are placed in the order of their first op. The bytes of those that died last rest, up to so many of them."""
-
-    def __init__(self, resting: int) -> None:
-        self.resting, self.bytes = resting, 0
-        self.places: dict[str, int] = {}
-        self._taken: list[tuple[int, int]] = []  # first byte and end of what lives or rests, in order
-
-    def placed(self, lives: Sequence[_Life]) -> _Pool:
-        alive: list[tuple[int, _Life]] = []  # by their last op
-        dead: deque[_Life] = deque()
-        rested = 0
-        for life in lives:
-            while alive and alive[0][0] < life.first:
-                dead.append(alive.pop(0)[1])
-                rested += dead[-1].bytes
-            while dead and (rested > self.resting or dead[0].rests < life.first):
-                gone = dead.popleft()
-                rested -= gone.bytes
-                self._taken.remove((self.places[gone.name], self.places[gone.name] + gone.bytes))
-            place = self.places[life.name] = self._gap(life.bytes)
-            insort(self._taken, (place, place + life.bytes))
-            insort(alive, (life.last, life), key=lambda pair: pair[0])
-            self.bytes = max(self.bytes, place + life.bytes)
-        return self
-
-    def _gap(self, needed: int) -> int:
-        start = 0
-        for place, end in self._taken:
-            if start + needed <= place:
-                break
-            start = max(start, end)
-        return start

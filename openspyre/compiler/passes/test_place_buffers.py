@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Dim, InPool, Op, Program, Role
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.spec.layout import SpyreTensorLayout
 
@@ -47,10 +47,11 @@ def test_temps_that_live_together_share_no_byte(drawn: tuple[Program, dict[str, 
     placed = PlaceBuffers().run(program)
     taken: dict[tuple[int, int], str] = {}
     for buffer in placed.buffers:
-        assert buffer.place is not None and buffer.place % 128 == 0 and buffer.layout is not None
-        assert buffer.place + buffer.layout.device_bytes <= placed.pool_bytes
+        assert isinstance(buffer.place, InPool) and buffer.layout is not None
+        first = buffer.place.byte
+        assert first % 128 == 0 and first + buffer.layout.device_bytes <= placed.pool_bytes
         for when in lives[buffer.name]:
-            for byte in range(buffer.place, buffer.place + buffer.layout.device_bytes, 128):
+            for byte in range(first, first + buffer.layout.device_bytes, 128):
                 assert taken.setdefault((when, byte), buffer.name) == buffer.name
 
 
@@ -60,6 +61,12 @@ def test_placing_changes_nothing_but_places(drawn: tuple[Program, dict[str, rang
     placed = PlaceBuffers().run(program)
     assert [replace(buffer, place=None) for buffer in placed.buffers] == list(program.buffers)
     assert placed.ops == program.ops
+
+
+def byte_of(program: Program, name: str) -> int:
+    place = program.buffer(name).place
+    assert isinstance(place, InPool)
+    return place.byte
 
 
 def test_temps_that_never_meet_share_memory() -> None:
@@ -93,7 +100,7 @@ def test_bytes_rest_no_longer_than_until_a_contraction() -> None:
     chain = chain_of(12)
     ops = tuple(replace(op, row="batchmatmul") if when in (4, 8) else op for when, op in enumerate(chain.ops))
     placed = PlaceBuffers().run(replace(chain, body=ops))
-    places = [placed.buffer(f"t{i}").place or 0 for i in range(12)]
+    places = [byte_of(placed, f"t{i}") for i in range(12)]
     assert [place // (4 * 128) for place in places] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 1, 2]
 
 
@@ -123,4 +130,4 @@ def test_temps_nobody_touches_are_dropped_and_arguments_keep_their_own_memory() 
 def test_alignment_is_an_option() -> None:
     ops = (step(0, ["a", "b"]),)
     placed = PlaceBuffers(alignment=4096).run(Program("p", (temp("a", 1), temp("b", 1)), ops))
-    assert sorted(buffer.place or 0 for buffer in placed.buffers) == [0, 4096]
+    assert sorted(byte_of(placed, buffer.name) for buffer in placed.buffers) == [0, 4096]

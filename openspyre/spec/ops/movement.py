@@ -26,7 +26,14 @@ _RELAYOUT = Row(
     undecided=True,
     aten=("clone", "cat", "cat.out"),
 )
-MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY)
+_SHUFFLE = Row(
+    "shuffle",
+    Kind.MOVEMENT,
+    "slices in the scratchpads from one division over the cores to another",
+    artifact="shuffle",
+    documented=True,
+)
+MOVEMENT: tuple[Row, ...] = (_RELAYOUT, _IDENTITY, _RESTICKIFY, _SHUFFLE)
 
 
 def movement_row(lane_dims: tuple[int | None, int | None], *, along_sticks: bool, same_format: bool) -> Row:

@@ -24,7 +24,7 @@ from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.launching import launch as launching
 from torch_spyre.inductor.launching.specialise import imported
 from torch_spyre.ops.numbers import integer_of
-from torch_spyre.ops.programs import planned_machine
+from torch_spyre.ops.programs import planned_machine, planning
 
 LARGEST_FILE = 256 << 20  # bytes of an input that is written beside its bundle
 
@@ -86,7 +86,7 @@ class _Recorder:
         # Only now do the inputs lie as the program has them: it may have re-tiled weights for itself.
         found = imported(graph_from_text(self.texts[id(graph)][1]), inputs, symbols)
         if found.program.ops:
-            lowered = pipeline.run(found.program, planned_machine())
+            lowered = pipeline.run(found.program, planned_machine(), planning())
             known = {name: value for name, value in zip(found.inputs, values, strict=True) if value is not None}
             words = [*found.constants, *(_number(number, numbers) for number in found.numbers)]
             given = {

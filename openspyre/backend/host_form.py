@@ -1,0 +1,243 @@
+"""A launch as the host computes it: what lies in the scratchpads becomes values in memory, behind the pool.
+
+The host has no scratchpads; what it gains is that steps hand values on in registers. Which op reads what which op wrote is found from
+the bundle's addresses alone: what writes over bytes makes a new value, what reads them gets the last one. A copy into the scratchpads,
+or from core to core, is no work here. Only a launch after which nobody looks at the scratchpads may be seen this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from openspyre.artifact.bundle_function import Address
+from openspyre.artifact.emitted import Emitted, Execution, Loop, Node, Shared, listed
+from openspyre.artifact.launch_spec import Argument
+from openspyre.artifact.superdsc import PRESENT, Component, SuperDsc, Tensor
+from openspyre.backend.fusion import Fused, FuseSteps
+from openspyre.backend.superdsc.shared import compile_emitted
+from openspyre.program.model import Program
+from openspyre.spec.machine import SPYRE
+from openspyre.spec.resting_pool import Life, resting_pool
+
+_COPIES = ("identity", "shuffle")
+_LIMIT = 1 << 13
+_RESTING_PERCENT = 150  # beside the pool, whose temporaries rest too
+_known: dict[int, tuple[Shared, Shared]] = {}  # by id; the first of the two keeps its id from being used again
+
+
+def fused_on_host(emitted: Emitted, unfused: Program) -> Fused:
+    """What the host computes; the program as it was, where fusion made a wrong one. Nobody looks at scratchpads after the launch."""
+    on_host = host_form(emitted)
+    fused = FuseSteps().fused(unfused if on_host is emitted else compile_emitted(on_host))
+    return Fused(unfused, fused.problems) if fused.problems else fused
+
+
+def host_form(emitted: Emitted) -> Emitted:
+    """The same launch without scratchpads; itself if it has none, or if its values cannot be told apart."""
+    if not any(map(_uses_pads, emitted.executions)):
+        return emitted
+    found = _Values()
+    for node in emitted.body:
+        if not found.follow(node, emitted):
+            return emitted
+    return _written(emitted, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """What one op has written into bytes [first, end) of each scratchpad. `alias`: where the same already lies in memory."""
+
+    number: int
+    first: int
+    end: int
+    bytes: int  # of the whole tensor
+    alias: Address | None = None
+
+    def meets(self, first: int, end: int) -> bool:
+        return self.first < end and first < self.end
+
+
+def _uses_pads(execution: Execution) -> bool:
+    return any(map(_in_pads, execution.shared.op.tensors))
+
+
+def _in_pads(tensor: Tensor) -> bool:
+    return tensor.component is Component.SCRATCHPAD
+
+
+class _Values:
+    """Follows the ops of a launch: which of them stay, and the value of each of their tensors in the scratchpads, in order."""
+
+    def __init__(self) -> None:
+        self.now: list[_Value] = []  # what the scratchpads hold
+        self.kept: list[tuple[Node, tuple[_Value, ...]]] = []
+        self.count = 0
+
+    def follow(self, node: Node, emitted: Emitted) -> bool:
+        """False where a read has no single write, or a loop has scratchpads in it."""
+        if isinstance(node, Loop):
+            self.kept.append((node, ()))
+            return not any(map(_uses_pads, listed(node.body)))
+        op = node.shared.op
+        found: dict[int, _Value] = {}
+        for number, tensor in enumerate(op.tensors):
+            if _in_pads(tensor) and number not in op.outputs:
+                value = self._read(op, tensor)
+                if value is None:
+                    return False
+                found[number] = value
+        same = _copied(node, found, emitted)
+        for number in op.outputs:
+            if _in_pads(op.tensors[number]):
+                found[number] = self._written(op, op.tensors[number], same)
+        if same is None:
+            self.kept.append((node, tuple(found[number] for number in sorted(found))))
+        return True
+
+    def _read(self, op: SuperDsc, tensor: Tensor) -> _Value | None:
+        first, end = _held(op, tensor)
+        met = [value for value in self.now if value.meets(first, end)]
+        fits = len(met) == 1 and (met[0].first, met[0].end, met[0].bytes) == (first, end, _bytes(op, tensor))
+        return met[0] if fits else None
+
+    def _written(self, op: SuperDsc, tensor: Tensor, same: _Value | None) -> _Value:
+        first, end = _held(op, tensor)
+        self.now = [value for value in self.now if not value.meets(first, end)]
+        self.count += 1
+        value = _Value(self.count, first, end, _bytes(op, tensor))
+        if same is not None:
+            value = replace(value, number=same.number, alias=same.alias)
+        self.now.append(value)
+        return value
+
+
+def _copied(execution: Execution, read: Mapping[int, _Value], emitted: Emitted) -> _Value | None:
+    """What an op that only copies into the scratchpads makes another name of; None if it does something."""
+    op = execution.shared.op
+    if op.op not in _COPIES or len(op.inputs) != 1 or not _in_pads(op.tensors[op.outputs[0]]):
+        return None
+    source, target = op.tensors[op.inputs[0]], op.tensors[op.outputs[0]]
+    if (source.order, source.sticks, source.scales, source.gaps) != (target.order, target.sticks, target.scales, ()):
+        return None
+    if op.inputs[0] in read:
+        return read[op.inputs[0]]
+    places = [execution.shared.offsets[-1 - start] for start in source.starts]
+    base, byte = places[0]
+    regular = places == [(base, byte + step) for step in _starts(op, source)]
+    argument = execution.bases[base].parameter
+    # An update may be the same memory as an input, and is written while the copy keeps what was there.
+    stays = argument is not None and emitted.arguments[argument].role == "input"
+    if not regular or not stays or any(other.role == "update" for other in emitted.arguments):
+        return None
+    return _Value(0, 0, 0, 0, execution.bases[base] + byte)
+
+
+def _held(op: SuperDsc, tensor: Tensor) -> tuple[int, int]:
+    """Bytes of each scratchpad that a tensor has."""
+    sticks = prod(_steps(op, tensor, label) // _split(op, tensor, label) for label in tensor.order)
+    return tensor.starts[0], tensor.starts[0] + SPYRE.stick_bytes * sticks
+
+
+def _bytes(op: SuperDsc, tensor: Tensor) -> int:
+    return SPYRE.stick_bytes * prod(_steps(op, tensor, label) for label in tensor.order)
+
+
+def _split(op: SuperDsc, tensor: Tensor, label: str) -> int:
+    if tensor.owners:
+        return 1 + max(dict(own).get(label, 0) for own in tensor.owners)
+    return op.axis[label].split if tensor.scale(label) == PRESENT else 1
+
+
+def _steps(op: SuperDsc, tensor: Tensor, label: str) -> int:
+    """Steps of a dim of the whole tensor: sticks where they run along it."""
+    if tensor.scale(label) != PRESENT:
+        return 1
+    per_stick = prod(stick.size for stick in tensor.sticks if stick.label == label)
+    return max(1, -(-op.axis[label].size // per_stick))
+
+
+def _starts(op: SuperDsc, tensor: Tensor) -> list[int]:
+    """Where each core begins in the whole tensor, as the op's division has it."""
+    inner, steps = SPYRE.stick_bytes, []
+    places = {axis.label: place for place, axis in enumerate(op.axes)}
+    for label in tensor.order:
+        count, split = _steps(op, tensor, label), op.axis[label].split
+        if tensor.scale(label) == PRESENT and split > 1:
+            steps.append((places[label], count // split * inner))
+        inner *= count
+    return [sum(slices[place] * step for place, step in steps) for slices in op.slices]
+
+
+def _written(emitted: Emitted, found: _Values) -> Emitted:
+    """The launch with its values in memory. Their bytes rest as those of temporaries do."""
+    nodes = [node for node, _ in found.kept]
+    lives: dict[int, Life] = {}
+    for when, (_, values) in enumerate(found.kept):
+        for value in values:
+            if value.alias is None:
+                first = lives[value.number].first if value.number in lives else when
+                lives[value.number] = Life(str(value.number), first, when, _next_product(nodes, when), value.bytes)
+    pool = resting_pool(tuple(lives.values()), percent=_RESTING_PERCENT)
+    added = emitted.arguments[0].role != "pool"
+    arguments = [Argument("pool", "pool", 0)] * added + list(emitted.arguments)
+    begin = arguments[0].bytes
+    arguments[0] = replace(arguments[0], bytes=begin + pool.bytes)
+
+    def place(value: _Value) -> Address:
+        if value.alias is not None:
+            return _moved(value.alias, added)
+        return Address(0, begin + pool.places[str(value.number)])
+
+    body = tuple(_on_host(node, added, [place(value) for value in values]) for node, values in found.kept)
+    return replace(emitted, arguments=tuple(arguments), body=body)
+
+
+def _next_product(nodes: Sequence[Node], when: int) -> int:
+    """The next contraction at or behind an op: what comes before may become one step."""
+    for number in range(when, len(nodes)):
+        node = nodes[number]
+        if isinstance(node, Execution) and node.shared.op.op.startswith("batchmatmul"):
+            return number
+    return len(nodes) - 1
+
+
+def _moved(address: Address, added: bool) -> Address:
+    """An argument's address, where a pool has come before all arguments."""
+    return Address((address.parameter or 0) + added, address.byte, address.advance)
+
+
+def _on_host(node: Node, added: bool, values: Sequence[Address]) -> Node:
+    match node:
+        case Loop(count, body):
+            return Loop(count, tuple(_on_host(inner, added, ()) for inner in body))
+        case Execution():
+            bases = (*(_moved(base, added) for base in node.bases), *values)
+            return replace(node, shared=_shared(node.shared), bases=bases)
+
+
+def _shared(shared: Shared) -> Shared:
+    """With a base more for each tensor in the scratchpads; itself if there is none."""
+    if not any(map(_in_pads, shared.op.tensors)):
+        return shared
+    if id(shared) not in _known:
+        if len(_known) >= _LIMIT:
+            _known.clear()
+        _known[id(shared)] = shared, _in_memory(shared)
+    return _known[id(shared)][1]
+
+
+def _in_memory(shared: Shared) -> Shared:
+    op, base = shared.op, len(shared.known)
+    offsets = {offset: number for number, offset in enumerate(shared.offsets)}
+    tensors = []
+    for tensor in op.tensors:
+        if _in_pads(tensor):
+            symbols = [-1 - offsets.setdefault((base, byte), len(offsets)) for byte in _starts(op, tensor)]
+            tensor = replace(tensor, component=Component.MEMORY, starts=tuple(symbols), owners=())
+            base += 1
+        tensors.append(tensor)
+    known = (*shared.known, *[None] * (base - len(shared.known)))
+    name = "identity" if op.op == "shuffle" else op.op  # in one memory there are no divisions to go between
+    return Shared(replace(op, op=name, tensors=tuple(tensors)), tuple(offsets), known)

@@ -1,0 +1,113 @@
+"""A program as the planner sees it: ops of the hardware in order, and of every tensor who uses it when, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from openspyre.compiler.emit.operation import Operand, Operation
+from openspyre.compiler.emit.shared import template_of
+from openspyre.compiler.ir import Access, Buffer, Loop, Node, Op, Program
+from openspyre.compiler.scratchpad.views import View, view_of
+from openspyre.spec.ops import TABLE, Kind
+
+_NOWHERE = "it takes it by elements"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An op at its place in the order; `operation` None if the hardware has none. `loops`: first and last op of each loop around it."""
+
+    when: int
+    op: Op
+    operation: Operation | None
+    loops: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_pointwise(self) -> bool:
+        return TABLE[self.op.row].kind is Kind.POINTWISE
+
+    @property
+    def is_restickify(self) -> bool:
+        return self.operation is not None and self.operation.op == "ReStickifyOpHBM"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One access of an op to a tensor. `view`: how the op divides it, or why it cannot be said."""
+
+    work: Work
+    access: Access
+    writes: bool
+    operand: Operand | None
+    view: View | str
+
+    @property
+    def when(self) -> int:
+        return self.work.when
+
+
+def works_of(program: Program) -> tuple[Work, ...]:
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    return tuple(_works(program.body, buffers, 0, ()))
+
+
+def _works(
+    body: tuple[Node, ...], buffers: Mapping[str, Buffer], when: int, loops: tuple[tuple[int, int], ...]
+) -> Iterator[Work]:
+    for node in body:
+        match node:
+            case Op():
+                yield Work(when, node, template_of(node, buffers).operation, loops)
+                when += 1
+            case Loop(_, inner):
+                count = _count(inner)
+                yield from _works(inner, buffers, when, (*loops, (when, when + count - 1)))
+                when += count
+
+
+def _count(body: tuple[Node, ...]) -> int:
+    return sum(_count(node.body) if isinstance(node, Loop) else 1 for node in body)
+
+
+def uses_of(works: tuple[Work, ...], buffers: Mapping[str, Buffer], *, k_fast: bool = True) -> dict[str, list[Use]]:
+    """Of every tensor its uses in order, an op's reads before its writes."""
+    found: dict[str, list[Use]] = {}
+    for work in works:
+        for number, access in enumerate(work.op.accesses):
+            writes = number >= len(work.op.accesses) - len(work.op.outputs)
+            operand = _operand(work, access, writes=writes)
+            view: View | str = _NOWHERE
+            if work.operation is not None and operand is not None:
+                view = view_of(work.operation, operand, buffers[access.buffer], k_fast=k_fast)
+            found.setdefault(access.buffer, []).append(Use(work, access, writes, operand, view))
+    return found
+
+
+def _operand(work: Work, access: Access, *, writes: bool) -> Operand | None:
+    """The operand of the hardware's op that an access is; None if it is none of them, or goes by an index."""
+    if work.operation is None:
+        return None
+    number = work.op.accesses.index(access)
+    among = work.operation.targets if writes else work.operation.inputs
+    return next((operand for operand in among if operand.access == number), None)
+
+
+def reads_all(access: Access, op: Op, buffer: Buffer) -> bool:
+    """Whether an access covers every element of a tensor, each once or the same for some dims."""
+    moved = prod(dim.size for dim, stride in zip(op.dims, access.strides, strict=True) if stride)
+    return access.offset == 0 and moved == prod(buffer.size)
+
+
+def walks_all(operand: Operand, buffer: Buffer) -> bool:
+    """Whether what an op walks is the whole device tensor, with no gap: then a core's slice has no gap either."""
+    walk = operand.walk
+    assert buffer.layout is not None
+    return (
+        walk is not None
+        and not walk.gaps
+        and walk.skipped == 1
+        and walk.offset == 0
+        and walk.span == prod(buffer.layout.device_size)
+    )

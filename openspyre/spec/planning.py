@@ -1,0 +1,23 @@
+"""How programs are planned: what switches and `config` say about scratchpads and the pool, handed down as one value."""
+
+from dataclasses import dataclass
+
+PLANNERS = ("timed", "documented")  # what is fastest, or what the reference's front end would do
+LAYOUT_SOLVERS = ("greedy", "firstfit", "bestfit", "simulated_annealing", "exact", "cpsat")
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """The defaults of the switches."""
+
+    strategy: str = "timed"  # one of PLANNERS
+
+    scratchpads: bool = True  # tensors may stay in the cores' scratchpads
+    solver: str = "greedy"  # which of LAYOUT_SOLVERS finds their places
+    relayout: bool = True  # slices may go from core to core where a consumer divides a tensor differently
+    all_ops: bool = False  # results of any op may stay, not only of those that the documents list
+    k_fast: bool = True  # cores next to each other add up a product
+    pool: bool = True  # temporaries that never live together share bytes of the pool
+
+
+PLANNING = Planning()

@@ -1,0 +1,135 @@
+"""Every switch of scratchpads and pool is seen in what is compiled while it is set, and is part of the key that names it on disk."""
+
+import pytest
+import torch
+
+from openspyre.compiler.ir import InScratchpad
+from openspyre.spec.environment import Settings
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.planning import Planning
+from torch_spyre._inductor import config
+from torch_spyre.ops.programs import planned_machine, planning
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+_WIDTHS = iter(range(64, 64 * 999, 64))  # another shape for every call: what is compiled already stays
+
+
+def chain(x):
+    """Seven results that live one after the other, of which relu's and sigmoid's are not in the documents' list."""
+    for _ in range(3):
+        x = torch.sigmoid(torch.relu(x + 1.0))
+    return x * 2.0
+
+
+def softmax(x):
+    return torch.softmax(x, -1)
+
+
+def compiled(lowered, function=chain, **options):
+    """The program that a function becomes with these options."""
+    torch.compiler.reset()
+    lowered.clear()
+    with config.patch(**options):
+        torch.compile(function)(torch.ones(64, next(_WIDTHS)).half().to("spyre"))
+    (program,) = lowered
+    return program
+
+
+def inside(program):
+    return {buffer.name for buffer in program.buffers if isinstance(buffer.place, InScratchpad)}
+
+
+def test_lx_planning(lowered):
+    assert inside(compiled(lowered, softmax))
+    assert not inside(compiled(lowered, softmax, lx_planning=False))
+
+
+def test_dxp_lx_frac_avail(lowered):
+    assert not inside(compiled(lowered, softmax, dxp_lx_frac_avail=1.0))
+    with config.patch(dxp_lx_frac_avail=1.5), pytest.raises(InvalidArgument, match="a fraction, from 0 to 1"):
+        planned_machine()
+
+
+def test_allow_all_ops_in_lx_planning(lowered):
+    few, all_ = inside(compiled(lowered)), inside(compiled(lowered, allow_all_ops_in_lx_planning=True))
+    assert len(few) < len(all_)
+
+
+def test_layout_solver(lowered):
+    """First fit has the tensors of most uses for their life at the bottom, greedy those that begin first."""
+
+    def places(solver):
+        program = compiled(lowered, softmax, layout_solver=solver)
+        return [(b.place.byte > 0) for b in program.buffers if isinstance(b.place, InScratchpad)]
+
+    assert places("greedy") != places("firstfit")
+    with config.patch(layout_solver="magic"), pytest.raises(InvalidArgument, match="'magic': one of greedy, firstfit"):
+        planning()
+
+
+def test_hbm_pool_planning(lowered):
+    shared, apart = (compiled(lowered, hbm_pool_planning=on, planner="documented") for on in (True, False))
+    per_temp = [program.buffer("relu").layout.device_bytes for program in (shared, apart)]
+    counts = [program.pool_bytes // bytes_ for program, bytes_ in zip((shared, apart), per_temp, strict=True)]
+    assert counts[0] < counts[1]
+
+
+def test_planner(lowered):
+    """As the documents plan it, no byte of the pool rests."""
+    timed, documented = (compiled(lowered, lx_planning=False, planner=name) for name in ("timed", "documented"))
+    counts = [program.pool_bytes // program.buffer("relu").layout.device_bytes for program in (timed, documented)]
+    assert counts[1] == 2 < counts[0]
+    with config.patch(planner="hasty"), pytest.raises(InvalidArgument, match="'hasty': one of timed, documented"):
+        planning()
+
+
+def test_lx_planner_relayout():
+    with config.patch(lx_planner_relayout=False):
+        assert planning() == Planning(relayout=False)
+    assert planning() == Planning()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "planned"),
+    [
+        ("LX_PLANNING", "0", Planning(scratchpads=False)),
+        ("LAYOUT_SOLVER", "bestfit", Planning(solver="bestfit")),
+        ("SPYRE_LX_PLANNER_RELAYOUT", "0", Planning(relayout=False)),
+        ("HBM_POOL_PLANNING", "0", Planning(pool=False)),
+        ("OPENSPYRE_PLANNER", "documented", Planning(strategy="documented")),
+    ],
+)
+def test_environment_variables(variable, value, planned):
+    assert Settings.read({}).planning == Planning()
+    assert Settings.read({variable: value}).planning == planned
+
+
+def test_the_part_that_the_back_end_keeps_is_the_machines():
+    planned = [
+        Settings.read({"DXP_LX_FRAC_AVAIL": text}).machine.scratchpad_planned_bytes_per_core for text in ("0", "0.2")
+    ]
+    assert planned == [2_031_616, 1_625_344]
+
+
+OPTIONS = [
+    {},
+    {"lx_planning": False},
+    {"layout_solver": "exact"},
+    {"lx_planner_relayout": False},
+    {"hbm_pool_planning": False},
+]
+OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_ops_in_lx_planning": True}]
+
+
+def test_options_are_part_of_the_name_on_disk(monkeypatch):
+    """The same graph, asked for with other options, is another file."""
+    from torch_spyre.inductor import specialise
+
+    launches, find = [], specialise._Launch.find
+    monkeypatch.setattr(specialise._Launch, "find", lambda launch: (launches.append(launch), find(launch))[1])
+    torch.compile(softmax)(torch.ones(64, next(_WIDTHS)).half().to("spyre"))
+    names = set()
+    for options in OPTIONS:
+        with config.patch(**options):
+            names.add(launches[0].request())
+    assert len(names) == len(OPTIONS)

@@ -1,0 +1,115 @@
+"""Which tensors lie in scratchpads, and how large the pool is, beside what the reference's front end has for the same functions.
+
+`pytest -s` prints a table with the reasons of what differs.
+"""
+
+import importlib.util
+import json
+
+import pytest
+import torch
+
+import torch_spyre
+from openspyre.artifact.documented import read_documented
+from openspyre.artifact.superdsc import Component
+from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from tests.foreign.vectors import ABSENT, VECTORS
+from torch_spyre._inductor import config
+
+AUGUST = VECTORS / "august"
+pytestmark = pytest.mark.skipif(not (VECTORS / "graphs.py").exists(), reason=ABSENT)
+
+# Why a function's ops are not the reference's: nothing to do with scratchpads.
+OTHER_OPS = {
+    "coarse_tile": "hints for tiles",
+    "work_div_hint_k4": "hints for the division",
+    "sdpa": "attention is not in the flash form",
+    "sum_last": "totals are laid side by side for the caller",
+    "max_last": "totals are laid side by side for the caller",
+    "index_rows": "negative indices are wrapped first",
+    "index_put_rows": "negative indices are wrapped first",
+    "embedding": "the table is read as it lies",
+    "topk_8": "topk has an op of our own",
+    "swiglu_block": "the second norm comes before the first product, as it is written",
+    "relayout_mm_pw": "the sum of a product is fused by torch, which puts the product behind its other operand",
+}
+OTHER_POOL = {"mm_unaligned_k": "the reference pads by way of a second buffer"}
+INDEX = {"index_rows": 0, "embedding": 0, "index_put_rows": 1}
+
+
+def functions():
+    spec = importlib.util.spec_from_file_location("reference_graphs", VECTORS / "graphs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.GRAPHS
+
+
+def ops_of(bundle):
+    return [bundle.ops[execute.file] for execute in bundle.function.listed()]
+
+
+def where(op):
+    """Of each tensor its byte in the scratchpads, or None."""
+    return [tensor.starts[0] if tensor.component is Component.SCRATCHPAD else None for tensor in op.tensors]
+
+
+def theirs(name):
+    launch = AUGUST / name / "launch_0"
+    (first, *_) = json.loads((launch / "args.json").read_text())["args"]
+    pool = first["bytes"] if first["parameter"] == "%pool_base_addr" else 0
+    return ops_of(read_documented(launch / "bundle")), pool
+
+
+def ours(name, lowered, directory):
+    function, shapes, *_ = functions()[name]
+    inputs = [
+        torch.arange(shape[0]) if INDEX.get(name) == number else torch.ones(shape).half()
+        for number, shape in enumerate(shapes)
+    ]
+    with config.patch(planner="documented"):
+        (launch,) = torch_spyre.export_bundle(
+            function, *(tensor.to("spyre") for tensor in inputs), directory=directory, with_inputs=False
+        )
+    return ops_of(read_documented(launch)), lowered[-1]
+
+
+def compared(name, lowered, directory):
+    """Tensors that lie alike, all tensors, and a line for every difference."""
+    wanted, pool = theirs(name)
+    found, program = ours(name, lowered, directory)
+    notes = [] if program.pool_bytes == pool else [f"pool {program.pool_bytes}, the reference has {pool}"]
+    names = [[op.op for op in ops] for ops in (found, wanted)]
+    if names[0] != names[1]:
+        return 0, sum(len(op.tensors) for op in wanted), [*notes, f"ops {names[0]}, the reference has {names[1]}"]
+    alike = total = 0
+    for mine, other in zip(found, wanted, strict=True):
+        same = [a == b for a, b in zip(where(mine), where(other), strict=False)]
+        alike, total = alike + sum(same), total + len(other.tensors)
+        if not all(same):
+            notes.append(f"{mine.name}: {where(mine)}, the reference has {where(other)}")
+    reasons = PlanScratchpads().plan(program).reasons
+    return alike, total, notes + [f"{tensor}: {why}" for tensor, why in reasons.items()] * bool(notes)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in functions() if name not in OTHER_OPS] if AUGUST.exists() else [])
+def test_the_same_tensors_stay_at_the_same_bytes(name, lowered, tmp_path):
+    alike, total, notes = compared(name, lowered, tmp_path)
+    print(f"\n{name:20} {alike:3} of {total:3}")
+    for note in notes:
+        print("   ", note)
+    if name in OTHER_POOL:
+        assert notes.pop(0).startswith("pool") and alike == total
+    else:
+        assert not notes, "\n".join(notes)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in OTHER_OPS if name in functions()] if AUGUST.exists() else [])
+def test_what_has_other_ops_is_shown(name, lowered, tmp_path):
+    """A function whose ops have become the reference's belongs into the other test."""
+    if len(functions()[name]) > 2:
+        pytest.skip(f"{name}: {OTHER_OPS[name]}")
+    _, _, notes = compared(name, lowered, tmp_path)
+    print(f"\n{name:20} {OTHER_OPS[name]}", *notes, sep="\n    ")
+    assert any(note.startswith("ops") for note in notes)
