@@ -118,7 +118,7 @@ def signature(opcode: str) -> str:
 def program() -> str:
     each = textwrap.wrap(" ".join(f"X({camel(opcode)})" for opcode in SIGNATURES), 112)
     limits = {
-        "int kMaxLoops": model.MAX_LOOPS,
+        "int kMaxLoops": model.MAX_DIMS,
         "int kMaxOperands": model.MAX_OPERANDS,
         "int kMaxRegisters": MAX_REGISTERS,
         "size_t kMaxSources": max(len(sources) for sources, _ in SIGNATURES.values()),

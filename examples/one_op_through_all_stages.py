@@ -99,13 +99,13 @@ def lines_of(step: Step, names: tuple[str, ...]) -> list[str]:
             sides = ((step.source, step.inputs[0]), (step.target, step.outputs[0]))
             return [head, *(f"  {view.size} at {view.stride} of {names[o.symbol]}" for view, o in sides)]
         case Map():
-            loops = [f"{loop.extent}" + f" over {loop.split} cores" * (loop.split > 1) for loop in step.loops]
+            dims = [f"{dim.extent}" + f" over {dim.split} cores" * (dim.split > 1) for dim in step.dims]
             loads = [f"  r{k} = {o.kind} of {names[o.symbol]}, strides {o.strides}" for k, o in enumerate(step.inputs)]
             done = step.code.instructions
             code = [f"  r{i.target} = {i.opcode}({', '.join(f'r{s}' for s in i.sources)})" for i in done]
             stored = zip(step.code.results, step.outputs, strict=True)
             stores = [f"  store r{r} to {names[o.symbol]}" for r, o in stored]
-            return [f"{head}: loops {', '.join(loops)}", *loads, *code, *stores]
+            return [f"{head}: dims {', '.join(dims)}", *loads, *code, *stores]
     return [head]
 
 

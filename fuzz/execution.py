@@ -123,4 +123,4 @@ def _is_small(program: Program, sizes: list[int]) -> bool:
 def _lanes(step: Step) -> int:
     if isinstance(step, Relayout):
         return prod(step.source.size) + prod(step.target.size)
-    return prod(loop.extent for loop in step.loops) * step.lane.lanes
+    return prod(dim.extent for dim in step.dims) * step.lane.lanes

@@ -18,7 +18,7 @@ from openspyre.backend import compile_emitted
 from openspyre.card import _card, cards, programs
 from openspyre.compiler import ir
 from openspyre.compiler.emit import Emitted, emit_documented
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Space
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program, Space
 from openspyre.spec.addressing import row_major
 from openspyre.spec.encodings import float_of
 from openspyre.spec.errors import IndexOutOfRange
@@ -113,7 +113,7 @@ def _span(op: SuperDsc, tensor: Tensor) -> tuple[int, int]:
 def _read_pads(first: int, end: int, cores: int) -> np.ndarray:
     """These bytes of the card's scratchpads, a row for each core."""
     sticks = (end - first) // 128
-    loops, lane = (Loop(cores, cores), Loop(sticks)), LaneBlock(64, 64 * sticks, 1)
+    loops, lane = (Dim(cores, cores), Dim(sticks)), LaneBlock(64, 64 * sticks, 1)
     bits = {"dtype": "int16", "data_format": "SENINT16"}
     source = Operand(OperandKind.VECTOR, 0, first // 2, (0, 64), **bits, space=Space.SCRATCHPAD)
     target = Operand(OperandKind.VECTOR, 0, 0, (64 * sticks, 64), **bits)

@@ -9,7 +9,7 @@ import pytest
 
 from openspyre.backend import FuseSteps
 from openspyre.card import programs, to_card
-from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Reduce, Repeat, Step, Use
+from openspyre.program.model import Dim, LaneBlock, Map, Node, Operand, OperandKind, Program, Reduce, Repeat, Step, Use
 from openspyre.program.reach import bounds, itemsize, pieces
 from openspyre.program.tree import in_iteration
 from openspyre.program.verify import problems
@@ -55,18 +55,18 @@ class Recipe:
             OUT if last or self.choose.random() < 0.15 else X if self.shared and self.choose.random() < 0.2 else POOL
         )
         lane = LaneBlock(64, lanes, 1)
-        loops = (Loop(ROWS), Loop(BLOCKS))
+        dims = (Dim(ROWS), Dim(BLOCKS))
         if self.choose.random() < 0.3 and not last:
             code = trace(lambda v: call(self.choose.choice(("neg", "abs")), v), (Lane.FLOAT,))
             finish = trace(lambda total, index: total, (Lane.FLOAT, Lane.INT))
             lane = LaneBlock(64, lanes, 1, reduced=True)
-            loops = (Loop(ROWS), Loop(BLOCKS, reduced=True))
+            dims = (Dim(ROWS), Dim(BLOCKS, reduced=True))
             combine = self.choose.choice((Fold.SUM, Fold.MAX))
-            return Reduce(name, loops, lane, (self.rows(),), (self.per_row(target),), code, combine, finish)
+            return Reduce(name, dims, lane, (self.rows(),), (self.per_row(target),), code, combine, finish)
         if self.choose.random() < 0.15 and not last:
-            per_row = tuple(self.per_row(POOL, loops=1, written=place == 2) for place in range(3))
+            per_row = tuple(self.per_row(POOL, dims=1, written=place == 2) for place in range(3))
             code = trace(lambda a, b: call("add", a, b), (Lane.FLOAT,) * 2)
-            return Map(name, loops[:1], LaneBlock(64, 1, -1), per_row[:2], per_row[2:], code)
+            return Map(name, dims[:1], LaneBlock(64, 1, -1), per_row[:2], per_row[2:], code)
         inputs = tuple(self.operand() for _ in range(self.choose.randint(1, 3)))
         opcodes = [self.choose.choice(("add", "mul", "max", "sub")) for _ in inputs]
 
@@ -78,18 +78,18 @@ class Recipe:
 
         code = trace(body, (Lane.FLOAT,) * len(inputs))
         assert width >= lanes
-        return Map(name, loops, lane, inputs, (self.rows(target),), code)
+        return Map(name, dims, lane, inputs, (self.rows(target),), code)
 
     def operand(self) -> Operand:
         return self.per_row(POOL) if self.choose.random() < 0.25 else self.rows()
 
-    def _again(self, kind: OperandKind, loops: int = 2) -> Operand | None:
+    def _again(self, kind: OperandKind, dims: int = 2) -> Operand | None:
         known = [operand for operand in self.recent if operand.kind is kind]
         if not known or self.choose.random() < 0.3:
             return None
         found = self.choose.choice(known)
         return replace(
-            found, strides=(found.strides[0], *((0,) if kind is OperandKind.SPLAT else found.strides[1:]))[:loops]
+            found, strides=(found.strides[0], *((0,) if kind is OperandKind.SPLAT else found.strides[1:]))[:dims]
         )
 
     def rows(self, symbol: int | None = None) -> Operand:
@@ -106,14 +106,14 @@ class Recipe:
         tile = 32 if bits == 32 else 0
         return Operand(OperandKind.VECTOR, chosen, byte * 8 // bits, strides, tile, *KINDS[bits])
 
-    def per_row(self, symbol: int, loops: int = 2, *, written: bool = False) -> Operand:
+    def per_row(self, symbol: int, dims: int = 2, *, written: bool = False) -> Operand:
         """One value to a stick, in lane 0 or 1."""
-        if symbol == POOL and not written and (found := self._again(OperandKind.SPLAT, loops)):
+        if symbol == POOL and not written and (found := self._again(OperandKind.SPLAT, dims)):
             return found
         bits = self.choose.choice((16, 32)) if symbol == POOL else 16
         sticks = self.choose.choice((0, 8, 16, 20)) if symbol == POOL else 0
         offset = sticks * 1024 // bits + self.choose.choice((0, 0, 1))
-        return Operand(OperandKind.SPLAT, symbol, offset, (1024 // bits, 0)[:loops], 0, *KINDS[bits])
+        return Operand(OperandKind.SPLAT, symbol, offset, (1024 // bits, 0)[:dims], 0, *KINDS[bits])
 
 
 def _is_sound(step: Step) -> bool:

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from openspyre import backend
 from openspyre.backend.text_cache import TextCache
 from openspyre.card import programs, to_card
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program
 from openspyre.spec.encodings import sen169_decode
 from openspyre.spec.ops.expression import Code, Instruction, Lane
 
@@ -180,8 +180,8 @@ def test_rounding_in_a_register_is_what_a_store_and_a_load_do():
             for symbol, tile, kind in (kinds[source], kinds[target])
         ]
         code = Code((Lane.FLOAT,), (), (Instruction(opcode, 1, (0,)),), (1,), (Lane.FLOAT,))
-        loops = (Loop(len(values) // 64),)
-        return Map(name, loops, LaneBlock(64, len(values), 0), places[:1], places[1:], code)
+        dims = (Dim(len(values) // 64),)
+        return Map(name, dims, LaneBlock(64, len(values), 0), places[:1], places[1:], code)
 
     def run(*steps):
         on_card = {

@@ -9,7 +9,7 @@ import pytest
 
 from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.card import cards, programs
-from openspyre.program.model import Contract, LaneBlock, Loop, Map, Operand, OperandKind, Program, Step
+from openspyre.program.model import Contract, Dim, LaneBlock, Map, Operand, OperandKind, Program, Step
 from openspyre.program.verify import problems
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.ops.expression import Code, Instruction, Lane
@@ -39,7 +39,7 @@ class Case:
         self.shapes = ((batch, m, k), (batch, n, k), (batch, m, n), (batch, k, n))
         self.restickify = Map(
             "restickify",
-            (Loop(batch), Loop(n // E), Loop(k // E), Loop(E)),
+            (Dim(batch), Dim(n // E), Dim(k // E), Dim(E)),
             LaneBlock(E, n, 1),
             (Operand(OperandKind.STRIDED, 1, 0, (n * E, E * E, batch * n * E, 1), E, **BITS),),
             (Operand(OperandKind.VECTOR, 3, 0, (k * E, batch * k * E, E * E, E), 0, **BITS),),
@@ -47,7 +47,7 @@ class Case:
         )
         self.product = Contract(
             "product",
-            (Loop(batch), Loop(m), Loop(n // E), Loop(k // E, split, True)),
+            (Dim(batch), Dim(m), Dim(n // E), Dim(k // E, split, True)),
             LaneBlock(E, n, 2),
             (
                 Operand(OperandKind.VECTOR, 0, 0, (m * E, E, 0, batch * m * E)),
@@ -67,7 +67,7 @@ class Case:
         strides = (rows * E, E, batch * rows * E)
         return Map(
             "scale",
-            (Loop(batch), Loop(rows), Loop(columns // E)),
+            (Dim(batch), Dim(rows), Dim(columns // E)),
             LaneBlock(E, columns, 2),
             (Operand(OperandKind.VECTOR, symbol, 0, strides),),
             (Operand(OperandKind.VECTOR, target, 0, strides),),
@@ -142,7 +142,7 @@ def test_what_is_not_cheap_or_reads_more_stays_a_step() -> None:
     assert fed_by(product, 0, scale) is not None
     assert fed_by(product, 0, costly) is None
     assert fed_by(product, 0, replace(scale, inputs=scale.inputs * 2)) is None
-    part = replace(scale, loops=(Loop(2), Loop(4), Loop(3)))  # rows that the map does not make
+    part = replace(scale, dims=(Dim(2), Dim(4), Dim(3)))  # rows that the map does not make
     assert fed_by(product, 0, part) is None
     shorter = replace(case.product, k_extent=150)
     assert fed_by(shorter, 1, case.restickify) is None
@@ -154,7 +154,7 @@ def test_a_map_reads_across_the_sticks_of_what_was_restickified() -> None:
     strides = (k * E, batch * k * E, E)
     double = Map(
         "double",
-        (Loop(batch), Loop(n // E), Loop(k)),
+        (Dim(batch), Dim(n // E), Dim(k)),
         LaneBlock(E, n, 1),
         (Operand(OperandKind.VECTOR, 3, 0, strides),),
         (Operand(OperandKind.VECTOR, 2, 0, strides),),

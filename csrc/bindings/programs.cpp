@@ -113,7 +113,7 @@ Step::View view_of(const py::handle& model) {
 void read_lane(const py::handle& model, LaneBlock& lane) {
   lane.lanes = field<int32_t>(model, "lanes");
   lane.extent = field<int64_t>(model, "extent");
-  lane.block_loop = field<int32_t>(model, "block_loop");
+  lane.block_loop = field<int32_t>(model, "block_dim");
   lane.reduced = field<bool>(model, "reduced");
   lane.store_padding = field<bool>(model, "store_padding");
 }
@@ -184,9 +184,8 @@ Step step_of(const py::handle& model) {
   for (const py::handle operand : model.attr("inputs")) step.inputs.push_back(operand_of(operand));
   for (const py::handle operand : model.attr("outputs")) step.outputs.push_back(operand_of(operand));
   if (step.kind != StepKind::Relayout) {
-    for (const py::handle loop : model.attr("loops"))
-      step.loops.push_back(
-          {field<int64_t>(loop, "extent"), field<int32_t>(loop, "split"), field<bool>(loop, "reduced")});
+    for (const py::handle dim : model.attr("dims"))
+      step.loops.push_back({field<int64_t>(dim, "extent"), field<int32_t>(dim, "split"), field<bool>(dim, "reduced")});
     read_lane(model.attr("lane"), step.lane);
     step.cores = field<std::vector<int32_t>>(model, "cores");
   }

@@ -28,7 +28,7 @@ def with_known_numbers(step: Step, known: Sequence[Number | None]) -> Step:
         raise InternalError(f"{step.name}: a number among the tensors of a step that is no map")
     left = tuple(operand for place, operand in enumerate(step.inputs) if place not in numbers)
     if not left:  # a step has inputs; nobody looks at this one
-        left = (Operand(OperandKind.IOTA, 0, 0, (0,) * len(step.loops), 0, "int32", "IEEE_INT32"),)
+        left = (Operand(OperandKind.IOTA, 0, 0, (0,) * len(step.dims), 0, "int32", "IEEE_INT32"),)
     code = _without_inputs(step.code, {place: _bits(number) for place, number in numbers.items()})
     return replace(step, inputs=left, code=code)
 

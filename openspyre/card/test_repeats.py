@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from openspyre.card import cards, programs
-from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Repeat, Space
+from openspyre.program.model import Dim, LaneBlock, Map, Node, Operand, OperandKind, Program, Repeat, Space
 from openspyre.program.text import parse_program, print_program
 from openspyre.program.tree import in_iteration, unrolled
 from openspyre.program.verify import problems
@@ -31,11 +31,11 @@ def at(symbol: int, stick: int, strides: tuple[int, ...], advance: tuple[int, ..
 
 
 @st.composite
-def operands(draw: st.DrawFn, loops: tuple[int, ...], counts: tuple[int, ...], symbol: int, space: Space) -> Operand:
+def operands(draw: st.DrawFn, dims: tuple[int, ...], counts: tuple[int, ...], symbol: int, space: Space) -> Operand:
     """Somewhere in its buffer in every iteration."""
-    strides = tuple(draw(st.integers(1, 3)) for _ in loops)
+    strides = tuple(draw(st.integers(1, 3)) for _ in dims)
     advance = tuple(draw(st.integers(-3, 3)) for _ in counts)[: draw(st.integers(0, len(counts)))]
-    reaches = [(extent - 1) * stride for extent, stride in zip(loops, strides, strict=True)]
+    reaches = [(extent - 1) * stride for extent, stride in zip(dims, strides, strict=True)]
     moved = [(count - 1) * by for count, by in zip(counts, advance, strict=False)]
     low, high = sum(min(0, r) for r in moved), sum(reaches) + sum(max(0, r) for r in moved)
     if high - low >= STICKS:
@@ -45,18 +45,18 @@ def operands(draw: st.DrawFn, loops: tuple[int, ...], counts: tuple[int, ...], s
 
 @st.composite
 def steps(draw: st.DrawFn, counts: tuple[int, ...]) -> Map:
-    loops = (draw(st.integers(1, 4)),)
+    dims = (draw(st.integers(1, 4)),)
     places = [(symbol, Space.MEMORY) for symbol in range(4)] + [(0, Space.SCRATCHPAD)]
     target = draw(st.sampled_from(places))
-    out = draw(operands(loops, counts, *target))
+    out = draw(operands(dims, counts, *target))
     others = [place for place in places if place != target]
-    first = draw(operands(loops, counts, *draw(st.sampled_from(others))))
-    second = out if draw(st.booleans()) else draw(operands(loops, counts, *draw(st.sampled_from(others))))
-    return sum_of(first, second, out, loops)
+    first = draw(operands(dims, counts, *draw(st.sampled_from(others))))
+    second = out if draw(st.booleans()) else draw(operands(dims, counts, *draw(st.sampled_from(others))))
+    return sum_of(first, second, out, dims)
 
 
-def sum_of(first: Operand, second: Operand, out: Operand, loops: tuple[int, ...] = (1,), name: str = "sum") -> Map:
-    nest = tuple(Loop(extent) for extent in loops)
+def sum_of(first: Operand, second: Operand, out: Operand, dims: tuple[int, ...] = (1,), name: str = "sum") -> Map:
+    nest = tuple(Dim(extent) for extent in dims)
     return Map(name, nest, LaneBlock(STICK, STICK, -1), (first, second), (out,), SUM)
 
 
@@ -79,8 +79,8 @@ def interpret(body: tuple[Node, ...], memory: Memory, iterations: tuple[int, ...
             case Repeat(count, inner):
                 for index in range(count):
                     interpret(inner, memory, (*iterations, index))
-            case Map(loops=(loop,), inputs=inputs, outputs=(out,)):
-                total = [sum(sticks(memory, o, i, iterations) for o in inputs) for i in range(loop.extent)]
+            case Map(dims=(dim,), inputs=inputs, outputs=(out,)):
+                total = [sum(sticks(memory, o, i, iterations) for o in inputs) for i in range(dim.extent)]
                 for i, values in enumerate(total):
                     sticks(memory, out, i, iterations)[:] = values
 

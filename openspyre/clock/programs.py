@@ -1,4 +1,4 @@
-"""`time_program`: how long a card would take for a program before host fusion. Its steps state loops, lanes and places."""
+"""`time_program`: how long a card would take for a program before host fusion. Its steps state dims, lanes and places."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kernel_of_step(step: Step, machine: Machine = SPYRE) -> Kernel:
         case model.Reduce():
             return _reduction(step, _cores(step, machine))
         case model.Gather() | model.Scatter():
-            rows = max(1, prod(loop.extent for loop in step.loops))
+            rows = max(1, prod(dim.extent for dim in step.dims))
             return Gather(_bytes(step, step.inputs), _bytes(step, step.outputs), rows, _cores(step, machine))
         case model.Rows():
             return _rows(step, _cores(step, machine))
@@ -70,18 +70,18 @@ def kernel_of_step(step: Step, machine: Machine = SPYRE) -> Kernel:
 
 
 def _cores(step: LoopNest, machine: Machine) -> int:
-    return min(machine.cores, max(1, prod(loop.split for loop in step.loops)))
+    return min(machine.cores, max(1, prod(dim.split for dim in step.dims)))
 
 
 def _sticks(step: LoopNest, operand: Operand) -> int:
-    """Sticks an operand has in all, each once: along its lanes, times the loops that move it."""
+    """Sticks an operand has in all, each once: along its lanes, times the dims that move it."""
     if not operand.kind.in_memory:
         return 0
     vector = operand.kind is OperandKind.VECTOR
     moving = [
-        loop.extent
-        for number, (loop, stride) in enumerate(zip(step.loops, operand.strides, strict=True))
-        if stride and not (vector and number == step.lane.block_loop)
+        dim.extent
+        for number, (dim, stride) in enumerate(zip(step.dims, operand.strides, strict=True))
+        if stride and not (vector and number == step.lane.block_dim)
     ]
     per_stick = DataFormats[operand.data_format].elems_per_stick()
     return prod(moving) * (-(-max(1, step.lane.extent) // per_stick) if vector else 1)
@@ -100,9 +100,9 @@ def _scratchpad(step: LoopNest) -> int:
 
 
 def _runs(step: LoopNest, operand: Operand) -> Runs:
-    """Along the innermost loop that moves an operand stick by stick: a core's share of it, and the whole of it."""
+    """Along the innermost dim that moves an operand stick by stick: a core's share of it, and the whole of it."""
     per_stick = DataFormats[operand.data_format].elems_per_stick()
-    inner = [loop for loop, stride in zip(step.loops, operand.strides, strict=True) if stride == per_stick]
+    inner = [dim for dim, stride in zip(step.dims, operand.strides, strict=True) if stride == per_stick]
     if not inner or inner[0].split == 1:
         return Runs()
     return Runs(STICK_BYTES * max(1, inner[0].extent // inner[0].split), STICK_BYTES * inner[0].extent)
@@ -126,8 +126,8 @@ def _map(step: model.Map, cores: int) -> Pointwise:
 
 
 def _reduction(step: model.Reduce, cores: int) -> Reduction:
-    source, block = step.inputs[0], step.lane.block_loop
-    kept = [loop.extent for number, loop in enumerate(step.loops) if not loop.reduced and number != block]
+    source, block = step.inputs[0], step.lane.block_dim
+    kept = [dim.extent for number, dim in enumerate(step.dims) if not dim.reduced and number != block]
     return Reduction(
         _bytes(step, step.inputs),
         _bytes(step, step.outputs),
@@ -147,15 +147,15 @@ def _rows(step: model.Rows, cores: int) -> Norm:
 
 
 def _matmul(step: model.Contract, cores: int) -> Matmul:
-    """Loops move the first operand (rows), the second (columns, with the lanes), both (batch), or are reduced (k)."""
+    """Dims move the first operand (rows), the second (columns, with the lanes), both (batch), or are reduced (k)."""
     first, second, result = step.inputs[0], step.inputs[1], step.outputs[0]
     sizes, splits = {"b": 1, "m": 1}, {"b": 1, "m": 1, "n": 1, "k": 1}
-    k, block = len(step.loops) - 1, step.lane.block_loop
-    for number, loop in enumerate(step.loops):
+    k, block = len(step.dims) - 1, step.lane.block_dim
+    for number, dim in enumerate(step.dims):
         role = "k" if number == k else "n" if number == block else "b" if second.strides[number] else "m"
-        splits[role] *= loop.split
+        splits[role] *= dim.split
         if role in sizes:
-            sizes[role] *= loop.extent
+            sizes[role] *= dim.extent
     return Matmul(
         sizes["b"],
         sizes["m"],

@@ -8,8 +8,8 @@ from openspyre.clock.kernels import Division, Form, Matmul, Pointwise, Reduction
 from openspyre.clock.programs import kernel_of_step, time_program
 from openspyre.program.model import (
     Contract,
+    Dim,
     LaneBlock,
-    Loop,
     Map,
     Operand,
     OperandKind,
@@ -25,7 +25,7 @@ from openspyre.spec.ops.row import Fold
 ROWS, COLUMNS = 2048, 1024
 SIZE = 2 * ROWS * COLUMNS
 NOTHING = Code((Lane.FLOAT,), (), (), (0,), (Lane.FLOAT,))
-LOOPS = (Loop(ROWS, 32), Loop(COLUMNS // 64))
+LOOPS = (Dim(ROWS, 32), Dim(COLUMNS // 64))
 LANES = LaneBlock(64, COLUMNS, 1)
 
 
@@ -45,14 +45,14 @@ def test_a_map_counts_whole_tensors_and_the_runs_of_a_core() -> None:
 
 
 def test_a_reduction_along_the_lanes_writes_a_stick_a_row() -> None:
-    loops, lanes = (LOOPS[0], Loop(COLUMNS // 64, reduced=True)), LaneBlock(64, COLUMNS, 1, reduced=True)
+    loops, lanes = (LOOPS[0], Dim(COLUMNS // 64, reduced=True)), LaneBlock(64, COLUMNS, 1, reduced=True)
     total = Operand(OperandKind.SPLAT, 1, 0, (64, 0))
     step = Reduce("total", loops, lanes, (tensor(0),), (total,), NOTHING, Fold.SUM, NOTHING)
     assert kernel_of_step(step) == Reduction(SIZE, 128 * ROWS, ROWS, SIZE // 128, 32, stride=128 * ROWS)
 
 
 def test_a_contraction_has_the_division_of_its_loops() -> None:
-    loops = (Loop(512, 4), Loop(4096 // 64, 8), Loop(4096 // 64))
+    loops = (Dim(512, 4), Dim(4096 // 64, 8), Dim(4096 // 64))
     first = Operand(OperandKind.VECTOR, 0, 0, (64, 0, 64 * 512))
     second = Operand(OperandKind.VECTOR, 1, 0, (0, 64 * 4096, 64 * 64), space=Space.SCRATCHPAD)
     result = Operand(OperandKind.VECTOR, 2, 0, (64, 64 * 512, 0))
@@ -62,7 +62,7 @@ def test_a_contraction_has_the_division_of_its_loops() -> None:
 
 def test_a_scan_is_none_of_the_hardwares() -> None:
     rows = Operand(OperandKind.SPLAT, 0, 0, (64, 1))
-    step = Scan("scan", (Loop(16), Loop(64)), LaneBlock(64, 64, -1), (rows,), (rows,), Fold.SUM)
+    step = Scan("scan", (Dim(16), Dim(64)), LaneBlock(64, 64, -1), (rows,), (rows,), Fold.SUM)
     assert isinstance(kernel_of_step(step), RoundTrip)
 
 

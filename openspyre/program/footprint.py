@@ -141,25 +141,25 @@ def byte_span(step: Step, operand: Operand, counts: tuple[int, ...] = ()) -> tup
 
 
 def _reaches(step: LoopNest, operand: Operand, per_stick: int) -> list[int]:
-    """Elements from the first to the last place along each loop, and below the loops: lanes, rows of a second operand, a table."""
+    """Elements from the first to the last place along each dim, and below the dims: lanes, rows of a second operand, a table."""
     lane = step.lane
-    along, lanes, extent = lane.block_loop, lane.lanes, lane.extent
+    along, lanes, extent = lane.block_dim, lane.lanes, lane.extent
     found = []
-    rows = -1  # the loop over blocks of rows of a second operand
+    rows = -1  # the dim over blocks of rows of a second operand
     is_a, is_b = (len(step.inputs) > n and operand is step.inputs[n] for n in (0, 1))
     if isinstance(step, Contract) and (is_a or is_b):
-        k = len(step.loops) - 1
+        k = len(step.dims) - 1
         if is_a or step.b_along_k:
-            along, lanes, rows = k, step.k_lanes, lane.block_loop if is_b else -1
+            along, lanes, rows = k, step.k_lanes, lane.block_dim if is_b else -1
             extent, count = step.k_extent, lane.extent
         else:
             rows, count = k, step.k_extent
         if is_b:
             found.append((count - 1) * step.b_row_stride)
     vector = operand.kind is OperandKind.VECTOR
-    for number, (loop, stride) in enumerate(zip(step.loops, operand.strides, strict=True)):
+    for number, (dim, stride) in enumerate(zip(step.dims, operand.strides, strict=True)):
         if number != rows and not (operand.kind in (OperandKind.VECTOR, OperandKind.STRIDED) and number == along):
-            found.append((loop.extent - 1) * stride)
+            found.append((dim.extent - 1) * stride)
     if vector:
         block, tile = divmod(-(-max(extent, 1) // per_stick) - 1, max(1, lanes // per_stick))
         stride = operand.strides[along] if along >= 0 else 0

@@ -39,7 +39,7 @@ _ROW_FOLDS = (Fold.SUM, Fold.PROD, Fold.MAX, Fold.MIN)
 
 
 def kind_problems(step: Step) -> Iterator[str]:
-    """What is wrong with a step for one of its kind; its loops, lanes and operands are known to be sound."""
+    """What is wrong with a step for one of its kind; its dims, lanes and operands are known to be sound."""
     match step:
         case Map():
             return _map(step)
@@ -74,8 +74,8 @@ def _results(step: LoopNest, found: list[Register]) -> Iterator[str]:
 
 
 def _not_reduced(step: LoopNest) -> Iterator[str]:
-    if step.lane.reduced or any(loop.reduced for loop in step.loops):
-        yield "only reductions and rows have reduced loops or lanes"
+    if step.lane.reduced or any(dim.reduced for dim in step.dims):
+        yield "only reductions and rows have reduced dims or lanes"
 
 
 def _map(step: Map) -> Iterator[str]:
@@ -92,16 +92,16 @@ def _coded(step: LoopNest, code: Code, inputs: list[Register]) -> Iterator[str]:
 
 def _reduced_lanes(step: LoopNest) -> Iterator[str]:
     lane = step.lane
-    if lane.block_loop >= 0 and step.loops[lane.block_loop].reduced != lane.reduced:
-        yield "the lanes and the loop over their blocks must both be reduced, or neither"
+    if lane.block_dim >= 0 and step.dims[lane.block_dim].reduced != lane.reduced:
+        yield "the lanes and the dim over their blocks must both be reduced, or neither"
 
 
 def _reduce(step: Reduce) -> Iterator[str]:
     yield from _reduced_lanes(step)
     for place, output in enumerate(step.outputs):
-        for number, loop in enumerate(step.loops):
-            if loop.reduced and output.strides[number]:
-                yield f"output {place} moves with the reduced loop {number}"
+        for number, dim in enumerate(step.dims):
+            if dim.reduced and output.strides[number]:
+                yield f"output {place} moves with the reduced dim {number}"
     found: list[str] = []
     types = result_types(step.code, [loaded_type(operand) for operand in step.inputs], "code", found)
     yield from found
@@ -117,10 +117,10 @@ def _reduce(step: Reduce) -> Iterator[str]:
 
 def _rows(step: Rows) -> Iterator[str]:
     yield from _reduced_lanes(step)
-    along = [number for number, loop in enumerate(step.loops) if loop.reduced and loop.extent > 1]
+    along = [number for number, dim in enumerate(step.dims) if dim.reduced and dim.extent > 1]
     for number in along[1:]:
-        if step.loops[number].split != 1:
-            yield f"loop {number} runs along the rows, of which only the outermost loop can be split"
+        if step.dims[number].split != 1:
+            yield f"dim {number} runs along the rows, of which only the outermost dim can be split"
     known = {place: loaded_type(operand) for place, operand in enumerate(step.inputs)}
     if not step.stages:
         yield "there are no stages"
@@ -211,17 +211,17 @@ def _gather(step: Gather) -> Iterator[str]:
 
 def _scatter(step: Scatter) -> Iterator[str]:
     yield from _indexed(step)
-    for number, loop in enumerate(step.loops):
-        if loop.split != 1 and step.outputs and not step.outputs[0].strides[number]:
-            yield f"loop {number} chooses the scattered row and cannot be split over cores"
+    for number, dim in enumerate(step.dims):
+        if dim.split != 1 and step.outputs and not step.outputs[0].strides[number]:
+            yield f"dim {number} chooses the scattered row and cannot be split over cores"
     if len(step.inputs) == 2 and step.inputs[1].kind is OperandKind.VECTOR:
         yield "a scatter takes one index per point"
 
 
 def _runs(step: Scan | Sort, last: int, folds: tuple[Fold, ...]) -> Iterator[str]:
-    """Rows go from front to back, so neighbours in a row are neighbours in memory. `last`: the loop along a row of the results."""
-    if len(step.inputs) != 1 or len(step.outputs) != last or len(step.loops) != last + 1:
-        yield f"needs one input, {last} output(s) and {last + 1} loops"
+    """Rows go from front to back, so neighbours in a row are neighbours in memory. `last`: the dim along a row of the results."""
+    if len(step.inputs) != 1 or len(step.outputs) != last or len(step.dims) != last + 1:
+        yield f"needs one input, {last} output(s) and {last + 1} dims"
         return
     if step.combine not in folds:
         yield "this combination of elements is none of its own"
@@ -230,7 +230,7 @@ def _runs(step: Scan | Sort, last: int, folds: tuple[Fold, ...]) -> Iterator[str
         yield "the elements of a row must lie one behind the other"
     if (first.dtype, first.data_format) != (source.dtype, source.data_format):
         yield "values keep their format"
-    if step.loops[last].split != 1 or step.loops[1].split != 1:
+    if step.dims[last].split != 1 or step.dims[1].split != 1:
         yield "a row cannot be split over cores"
 
 
@@ -239,7 +239,7 @@ def _sort(step: Sort) -> Iterator[str]:
     yield from found
     if found:
         return
-    if step.loops[2].extent > step.loops[1].extent:
+    if step.dims[2].extent > step.dims[1].extent:
         yield "more elements are kept than a row has"
     if step.outputs[1].dtype not in ("int32", "int64") or step.outputs[1].data_format != "IEEE_INT32":
         yield "places are int32"

@@ -1,8 +1,8 @@
 """A card's program as frozen data: a tree of counted loops and steps, which are affine loop nests over device memory, cut into
 slices for the cores.
 
-Twin of `csrc/card/program/program.h`, whose comments define what each field does. Enumerations and limits stand here alone: C++ has them
-from `csrc/generate.py`.
+Twin of `csrc/card/program/program.h`, whose comments define what each field does; a `Dim` is its `Loop`. Enumerations and limits stand here
+alone: C++ has them from `csrc/generate.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import Code
 from openspyre.spec.ops.row import Fold
 
-MAX_LOOPS, MAX_OPERANDS = 10, 8
+MAX_DIMS, MAX_OPERANDS = 10, 8
 LANE_UNIT, MAX_LANES = 32, 1024  # a block has a multiple of so many lanes, and at most so many
 ROW_SCALAR = 128  # names of row scalars begin here
 MAX_ROWS, MAX_ROW_SCALARS, MAX_STAGE_CONSTANTS = 24, 16, 64
@@ -36,7 +36,7 @@ class OperandKind(StrEnum):
 
 
 class Space(StrEnum):
-    """Where an operand lies. Scratchpads: offsets count from their first byte, loop indices from the core's first."""
+    """Where an operand lies. Scratchpads: offsets count from their first byte, indices from the core's first."""
 
     MEMORY = "memory"
     SCRATCHPAD = "scratchpad"
@@ -52,7 +52,9 @@ class Use(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Dim:
+    """Of a step's nest: `extent` passes in `split` slices, each a core's."""
+
     extent: int
     split: int = 1
     reduced: bool = False
@@ -62,7 +64,7 @@ class Loop:
 class LaneBlock:
     lanes: int
     extent: int
-    block_loop: int  # -1: a single block
+    block_dim: int  # -1: a single block
     reduced: bool = False
     store_padding: bool = False
 
@@ -107,25 +109,25 @@ class RowStage:
     combine: Fold | None = None
 
 
-Head = tuple[str, tuple[Loop, ...], LaneBlock, tuple[Operand, ...], tuple[Operand, ...]]
+Head = tuple[str, tuple[Dim, ...], LaneBlock, tuple[Operand, ...], tuple[Operand, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class LoopNest:
-    """What every step has but a relayout: loops, and operands that move along them."""
+    """What every step has but a relayout: dims, and operands that move along them."""
 
     name: str
-    loops: tuple[Loop, ...]
+    dims: tuple[Dim, ...]
     lane: LaneBlock
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
-    # The core of each slice, first loop fastest; empty: slice i is core i's.
+    # The core of each slice, first dim fastest; empty: slice i is core i's.
     cores: tuple[int, ...] = field(default=(), kw_only=True)
 
     @property
     def head(self) -> Head:
         """What comes before the fields of its own in every step: `Map(*nest.head, code)`."""
-        return self.name, self.loops, self.lane, self.inputs, self.outputs
+        return self.name, self.dims, self.lane, self.inputs, self.outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class Map(LoopNest):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(LoopNest):
-    """`code` gives one register, `combine` folds it over reduced loops and lanes, `finish` maps the total."""
+    """`code` gives one register, `combine` folds it over reduced dims and lanes, `finish` maps the total."""
 
     code: Code
     combine: Fold
@@ -189,14 +191,14 @@ class Scatter(LoopNest):
 
 @dataclass(frozen=True, slots=True)
 class Scan(LoopNest):
-    """Running sum or product of rows of elements one behind the other, read and written as splats. Loops: rows, elements of a row."""
+    """Running sum or product of rows of elements one behind the other, read and written as splats. Dims: rows, elements of a row."""
 
     combine: Fold
 
 
 @dataclass(frozen=True, slots=True)
 class Sort(LoopNest):
-    """Rows as a scan's; a third loop counts the elements kept, largest (max) or smallest (min) first: values, and int32 places."""
+    """Rows as a scan's; a third dim counts the elements kept, largest (max) or smallest (min) first: values, and int32 places."""
 
     combine: Fold
 

@@ -13,16 +13,16 @@ class Piece(NamedTuple):
     """Runs of elements, each `first + sum(index * stride)` behind the operand's offset, for every index below the counts."""
 
     first: int
-    grid: tuple[tuple[int, int], ...]  # count and stride; the loops come first
+    grid: tuple[tuple[int, int], ...]  # count and stride; the dims come first
     run: int = 1
 
     def with_axis(self, count: int, stride: int, run: int = 1) -> Piece:
         return Piece(self.first, (*self.grid, (count, stride)), run)
 
-    def cut(self, loop: int) -> tuple[Piece | None, Piece]:
-        """All but the last pass of a loop, and the last."""
-        count, stride = self.grid[loop]
-        before, behind = self.grid[:loop], self.grid[loop + 1 :]
+    def cut(self, dim: int) -> tuple[Piece | None, Piece]:
+        """All but the last pass of a dim, and the last."""
+        count, stride = self.grid[dim]
+        before, behind = self.grid[:dim], self.grid[dim + 1 :]
         most = None if count == 1 else Piece(self.first, (*before, (count - 1, stride), *behind), self.run)
         return most, Piece(self.first + (count - 1) * stride, (*before, (1, stride), *behind), self.run)
 
@@ -37,7 +37,7 @@ def pieces(step: LoopNest | Relayout, place: int, *, output: bool) -> tuple[Piec
     if isinstance(step, Relayout):  # its view tells which elements: all of the buffer, as far as this goes
         size = (step.target if output else step.source).layout.device_bytes
         return (Piece(0, (), size // itemsize(operand.data_format)),)
-    whole = Piece(0, tuple((loop.extent, stride) for loop, stride in zip(step.loops, operand.strides, strict=True)))
+    whole = Piece(0, tuple((dim.extent, stride) for dim, stride in zip(step.dims, operand.strides, strict=True)))
     if isinstance(step, Contract) and not output:
         return tuple(_contracted(step, operand, place, whole))
     padded = output and step.lane.store_padding
@@ -68,7 +68,7 @@ def lanes_of(piece: Piece, offset: int, stick: int) -> tuple[int, int]:
 
 
 def _all_lanes(step: LoopNest) -> int:
-    blocks = 1 if step.lane.block_loop < 0 else step.loops[step.lane.block_loop].extent
+    blocks = 1 if step.lane.block_dim < 0 else step.dims[step.lane.block_dim].extent
     return blocks * step.lane.lanes
 
 
@@ -86,7 +86,7 @@ def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[
         if valid == lane.lanes:
             made.append(piece.with_axis(sticks, tile, stick))
             continue
-        most, last = (None, piece) if lane.block_loop < 0 else piece.cut(lane.block_loop)
+        most, last = (None, piece) if lane.block_dim < 0 else piece.cut(lane.block_dim)
         full, rest = divmod(valid, stick)
         if most is not None:
             made.append(most.with_axis(sticks, tile, stick))
@@ -98,12 +98,12 @@ def _along_lanes(found: list[Piece], operand: Operand, lane: LaneBlock) -> list[
 
 
 def _in_last(piece: Piece, lane: LaneBlock) -> int:
-    blocks = 1 if lane.block_loop < 0 else piece.grid[lane.block_loop][0]
+    blocks = 1 if lane.block_dim < 0 else piece.grid[lane.block_dim][0]
     return lane.extent - lane.lanes * (blocks - 1)
 
 
 def _contracted(step: Contract, operand: Operand, place: int, whole: Piece) -> list[Piece]:
-    blocks = max((k for k, loop in enumerate(step.loops) if loop.reduced), default=-1)
+    blocks = max((k for k, dim in enumerate(step.dims) if dim.reduced), default=-1)
     along_k = LaneBlock(step.k_lanes, step.k_extent, blocks)
     if place == 0:
         return _along_lanes([whole], operand, along_k)
@@ -113,7 +113,7 @@ def _contracted(step: Contract, operand: Operand, place: int, whole: Piece) -> l
 
 def _rows(piece: Piece, rows: LaneBlock, stride: int) -> list[Piece]:
     valid = _in_last(piece, rows)
-    most, last = (None, piece) if rows.block_loop < 0 or valid == rows.lanes else piece.cut(rows.block_loop)
+    most, last = (None, piece) if rows.block_dim < 0 or valid == rows.lanes else piece.cut(rows.block_dim)
     found = [last.with_axis(valid, stride)]
     return found if most is None else [most.with_axis(rows.lanes, stride), *found]
 

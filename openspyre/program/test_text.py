@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from openspyre.program.lines import InvalidProgram
 from openspyre.program.model import (
     Contract,
+    Dim,
     Gather,
     LaneBlock,
-    Loop,
     LoopNest,
     Map,
     Operand,
@@ -76,7 +76,7 @@ OPERAND_LISTS = st.lists(OPERANDS, max_size=2).map(tuple)
 NESTS = st.builds(
     LoopNest,
     name=NAMES,
-    loops=st.lists(st.builds(Loop, NUMBERS, NUMBERS, st.booleans()), max_size=2).map(tuple),
+    dims=st.lists(st.builds(Dim, NUMBERS, NUMBERS, st.booleans()), max_size=2).map(tuple),
     lane=st.builds(LaneBlock, NUMBERS, NUMBERS, NUMBERS, st.booleans(), st.booleans()),
     inputs=OPERAND_LISTS,
     outputs=OPERAND_LISTS,
@@ -156,7 +156,7 @@ def test_a_changed_text_is_a_program_or_refused(program: Program, data: st.DataO
         ("program", "a JSON object"),
         ("program [1]", "a JSON object"),
         (EMPTY.replace("0", "true"), "pool_bytes"),
-        (EMPTY + '\nloop {"extent": 1}', "expected the end"),
+        (EMPTY + '\ndim {"extent": 1}', "expected the end"),
         (EMPTY + " junk", "a JSON object"),
         (EMPTY + '\nrepeat {"count": 2}', "'end' should follow"),
         (EMPTY + "\nend {}", "line 2, keyword: found 'end', expected the end"),

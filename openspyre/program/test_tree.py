@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from openspyre.program.footprint import footprints
-from openspyre.program.model import LaneBlock, Loop, Map, Node, Operand, OperandKind, Program, Repeat, Step
+from openspyre.program.model import Dim, LaneBlock, Map, Node, Operand, OperandKind, Program, Repeat, Step
 from openspyre.program.tree import in_iteration, mapped, rolled, steps_of, unrolled
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, trace
@@ -22,7 +22,7 @@ def at(symbol: int, stick: int, *advance: int) -> Operand:
 
 def copy(source: Operand, target: Operand, name: str = "copy") -> Map:
     """Two sticks."""
-    return Map(name, (Loop(2),), LaneBlock(64, 64, -1), (source,), (target,), COPY)
+    return Map(name, (Dim(2),), LaneBlock(64, 64, -1), (source,), (target,), COPY)
 
 
 def program(*body: Node, pool_sticks: int = 0) -> Program:
@@ -102,7 +102,7 @@ def test_what_changes_from_iteration_to_iteration_does_not_roll_up() -> None:
 
     def longer_at_the_end(iterations: tuple[int, ...]) -> list[Step]:
         step = copy(at(0, 0), at(1, 0))
-        return [replace(step, loops=(Loop(4),)) if iterations[0] == 3 else step]
+        return [replace(step, dims=(Dim(4),)) if iterations[0] == 3 else step]
 
     def within_sticks(iterations: tuple[int, ...]) -> list[Step]:
         return [copy(replace(at(0, 0), offset=iterations[0]), at(1, 0))]

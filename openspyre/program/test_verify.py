@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from openspyre.program.model import (
+    Dim,
     Gather,
     LaneBlock,
-    Loop,
     Map,
     Operand,
     OperandKind,
@@ -36,10 +36,10 @@ def half(symbol: int, *strides: int, kind: OperandKind = OperandKind.VECTOR) -> 
     return Operand(kind, symbol, 0, strides)
 
 
-MAP = Map("double", (Loop(8),), LaneBlock(64, 64, -1), (half(0, 64),), (half(1, 64),), DOUBLED)
+MAP = Map("double", (Dim(8),), LaneBlock(64, 64, -1), (half(0, 64),), (half(1, 64),), DOUBLED)
 ROWS = Rows(
     "norm",
-    (Loop(8), Loop(2, reduced=True)),
+    (Dim(8), Dim(2, reduced=True)),
     LANE,
     (half(0, 64, 512),),
     (half(1, 64, 512), half(2, 64, 512)),
@@ -53,7 +53,7 @@ ROWS = Rows(
 TOTAL = Operand(OperandKind.SPLAT, 1, 0, (64, 0), dtype="int64", data_format="IEEE_INT32")
 COUNT = Reduce(
     "norm",
-    ROWS.loops,
+    ROWS.dims,
     LANE,
     inputs=(half(0, 64, 512), Operand(OperandKind.SCALAR, 0, 0, (0, 0), 0, "int64", "IEEE_INT32")),
     outputs=(TOTAL,),
@@ -88,16 +88,16 @@ SPOILT: dict[str, Step] = {
     "output 0 is not in memory; outputs are Vector or Splat": replace(
         MAP, outputs=(replace(MAP.outputs[0], kind=OperandKind.STRIDED),)
     ),
-    "input 0 lies in the scratchpad, but loop 1 splits the reduction over cores": replace(
+    "input 0 lies in the scratchpad, but dim 1 splits the reduction over cores": replace(
         COUNT,
-        loops=(Loop(8), Loop(2, 2, True)),
+        dims=(Dim(8), Dim(2, 2, True)),
         inputs=(replace(COUNT.inputs[0], space=Space.SCRATCHPAD), COUNT.inputs[1]),
     ),
     "more points together than a card could ever walk": replace(
-        MAP, loops=(Loop(1 << 22), Loop(1 << 22)), inputs=(half(0, 64, 0),), outputs=(half(1, 64, 64),)
+        MAP, dims=(Dim(1 << 22), Dim(1 << 22)), inputs=(half(0, 64, 0),), outputs=(half(1, 64, 64),)
     ),
-    "output 0: 4194304 points are stored in 64 elements": replace(MAP, loops=(Loop(1 << 22),), outputs=(half(1, 0),)),
-    "block_loop -2 is not a loop": replace(MAP, lane=LaneBlock(64, 64, -2)),
+    "output 0: 4194304 points are stored in 64 elements": replace(MAP, dims=(Dim(1 << 22),), outputs=(half(1, 0),)),
+    "block_dim -2 is not a dim": replace(MAP, lane=LaneBlock(64, 64, -2)),
     "stage 2: no instruction writes its row": spoilt_stage(2, code=KEPT),
     "output 1 is not the target of a stage": replace(ROWS, stages=ROWS.stages[:2]),
     "output 1 repeats the row result of another": replace(ROWS, results=(1, 1)),
@@ -107,8 +107,8 @@ SPOILT: dict[str, Step] = {
     "stage 1: writes row register 0, an input": spoilt_stage(1, target=0),
     "stage 2: takes 1 inputs, there are 2": spoilt_stage(2, rows=(1, 0)),
     "stage 2: result 0 is said to be int32, found fp32": spoilt_stage(2, code=replace(COPIED, result_lanes=(WORD,))),
-    "loop 1 runs along the rows, of which only the outermost loop can be split": replace(
-        ROWS, loops=(Loop(8, 1, True), Loop(2, 2, True))
+    "dim 1 runs along the rows, of which only the outermost dim can be split": replace(
+        ROWS, dims=(Dim(8, 1, True), Dim(2, 2, True))
     ),
     "must both be reduced, or neither": replace(ROWS, lane=replace(LANE, reduced=False)),
     "instruction 0 (add) reads r5, which nothing has set": replace(
@@ -124,16 +124,16 @@ SPOILT: dict[str, Step] = {
     "float32 in IEEE_INT32 cannot be loaded": replace(
         MAP, inputs=(replace(MAP.inputs[0], dtype="float32", data_format="IEEE_INT32"),)
     ),
-    "the splits ask for 64 cores": replace(MAP, loops=(Loop(32, 32), Loop(8, 2)), inputs=(), outputs=(half(1, 1, 1),)),
-    "the split does not divide the extent": replace(MAP, loops=(Loop(8, 3),)),
-    "input 0 has 2 strides for 1 loops": replace(MAP, inputs=(half(0, 64, 1),)),
+    "the splits ask for 64 cores": replace(MAP, dims=(Dim(32, 32), Dim(8, 2)), inputs=(), outputs=(half(1, 1, 1),)),
+    "the split does not divide the extent": replace(MAP, dims=(Dim(8, 3),)),
+    "input 0 has 2 strides for 1 dims": replace(MAP, inputs=(half(0, 64, 1),)),
     "input 0: symbol 9 of 3": replace(MAP, inputs=(half(9, 64),)),
     "a lane extent of 65 does not end in the last of 1 blocks": replace(MAP, lane=LaneBlock(64, 65, -1)),
     "0 lanes, a block has a multiple of 32": replace(
         MAP, lane=LaneBlock(0, 64, -1), inputs=(half(0, 64, kind=OperandKind.STRIDED),)
     ),
     "blocks of 32 lanes are not whole sticks of 64": replace(MAP, lane=LaneBlock(32, 32, -1)),
-    "output 0 moves with the reduced loop 1": replace(COUNT, outputs=(replace(TOTAL, strides=(64, 1)),)),
+    "output 0 moves with the reduced dim 1": replace(COUNT, outputs=(replace(TOTAL, strides=(64, 1)),)),
     "finish: result 0 is said to be fp32, found int32": replace(
         COUNT, finish=Code((WORD, WORD, WORD), (), (), (0,), (F,)), outputs=(half(1, 64, 0, kind=OperandKind.SPLAT),)
     ),

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from openspyre.program.lines import InvalidProgram, Line, Lines
 from openspyre.program.model import (
     Contract,
+    Dim,
     Gather,
     LaneBlock,
-    Loop,
     LoopNest,
     Map,
     Node,
@@ -112,11 +112,11 @@ def _step_lines(step: Step) -> Iterator[str]:
 
 def _nest_lines(keyword: str, step: LoopNest, **own: object) -> Iterator[str]:
     yield _line(keyword, name=step.name, **own, cores=list(step.cores))
-    for loop in step.loops:
-        yield _line("loop", extent=loop.extent, split=loop.split, reduced=loop.reduced)
+    for dim in step.dims:
+        yield _line("dim", extent=dim.extent, split=dim.split, reduced=dim.reduced)
     lane = step.lane
     flags = {"reduced": lane.reduced, "store_padding": lane.store_padding}
-    yield _line("lane", lanes=lane.lanes, extent=lane.extent, block_loop=lane.block_loop, **flags)
+    yield _line("lane", lanes=lane.lanes, extent=lane.extent, block_dim=lane.block_dim, **flags)
     yield from _operand_lines(step)
 
 
@@ -203,7 +203,7 @@ def _parse_nodes(lines: Lines, depth: int) -> Iterator[Node]:
 def _parse_nest(lines: Lines, head: Line) -> LoopNest:
     return LoopNest(
         head.text("name"),
-        tuple(line.once(_parse_loop) for line in lines.all("loop")),
+        tuple(line.once(_parse_dim) for line in lines.all("dim")),
         lines.take("lane").once(_parse_lane),
         tuple(line.once(_parse_operand) for line in lines.all("input")),
         tuple(line.once(_parse_operand) for line in lines.all("output")),
@@ -276,12 +276,12 @@ _STEPS: dict[str, Callable[[Lines, Line], Step]] = {
 }
 
 
-def _parse_loop(line: Line) -> Loop:
-    return Loop(line.integer("extent"), line.integer("split"), line.truth("reduced"))
+def _parse_dim(line: Line) -> Dim:
+    return Dim(line.integer("extent"), line.integer("split"), line.truth("reduced"))
 
 
 def _parse_lane(line: Line) -> LaneBlock:
-    numbers = (line.integer("lanes"), line.integer("extent"), line.integer("block_loop"))
+    numbers = (line.integer("lanes"), line.integer("extent"), line.integer("block_dim"))
     return LaneBlock(*numbers, line.truth("reduced"), line.truth("store_padding"))
 
 

@@ -13,8 +13,8 @@ from openspyre.program.footprint import byte_span
 from openspyre.program.kinds import element_text, kind_problems
 from openspyre.program.model import (
     LANE_UNIT,
+    MAX_DIMS,
     MAX_LANES,
-    MAX_LOOPS,
     MAX_OPERANDS,
     Contract,
     LoopNest,
@@ -47,7 +47,7 @@ def problems(program: Program) -> list[str]:
 
 
 def _repeats(body: tuple[Node, ...], counts: tuple[int, ...]) -> Iterator[str]:
-    """Loops that end."""
+    """Repeats that end."""
     for node in body:
         if not isinstance(node, Repeat):
             continue
@@ -111,7 +111,7 @@ def step_problems(step: Step, symbols: int, scalars: int) -> list[str]:
     """What is wrong with a step of a program that has so many symbols and scalars."""
     if isinstance(step, Relayout):
         return [*_buffers(step, symbols), *kind_problems(step)]
-    found = [*_loops(step), *_lanes(step), *_operands(step, symbols, scalars)]
+    found = [*_dims(step), *_lanes(step), *_operands(step, symbols, scalars)]
     return found or list(kind_problems(step)) or list(_points(step))
 
 
@@ -119,9 +119,9 @@ def _points(step: LoopNest) -> Iterator[str]:
     """A step stores every element once, or it would never end. An index may choose a place again."""
     if isinstance(step, Scatter | Scan | Sort):
         return
-    points = prod(loop.extent for loop in step.loops if not loop.reduced)
+    points = prod(dim.extent for dim in step.dims if not dim.reduced)
     for place, output in enumerate(step.outputs):
-        room = 1 + sum(abs((k.extent - 1) * s) for k, s in zip(step.loops, output.strides, strict=True))
+        room = 1 + sum(abs((k.extent - 1) * s) for k, s in zip(step.dims, output.strides, strict=True))
         if output.kind is OperandKind.VECTOR:
             stick = DataFormats[output.data_format].elems_per_stick()
             room += stick - 1 + (step.lane.lanes // stick - 1) * abs(output.tile_stride)
@@ -129,21 +129,21 @@ def _points(step: LoopNest) -> Iterator[str]:
             yield f"output {place}: {points} points are stored in {room} elements"
 
 
-def _loops(step: LoopNest) -> Iterator[str]:
-    if len(step.loops) > MAX_LOOPS:
-        yield f"{len(step.loops)} loops, a step has at most {MAX_LOOPS}"
+def _dims(step: LoopNest) -> Iterator[str]:
+    if len(step.dims) > MAX_DIMS:
+        yield f"{len(step.dims)} dims, a step has at most {MAX_DIMS}"
     cores = 1
-    for place, loop in enumerate(step.loops):
-        where = f"loop {place} (extent {loop.extent}, split {loop.split})"
-        if not 1 <= loop.extent <= SPYRE.max_loop_passes:
+    for place, dim in enumerate(step.dims):
+        where = f"dim {place} (extent {dim.extent}, split {dim.split})"
+        if not 1 <= dim.extent <= SPYRE.max_loop_passes:
             yield f"{where}: the extent is out of range"
-        if not 1 <= loop.split <= SPYRE.cores:
+        if not 1 <= dim.split <= SPYRE.cores:
             yield f"{where}: a split is 1 to {SPYRE.cores}"
-        elif loop.extent % loop.split:
+        elif dim.extent % dim.split:
             yield f"{where}: the split does not divide the extent"
-        cores *= max(1, loop.split)
-    if prod(max(1, loop.extent) for loop in step.loops) > SPYRE.max_points_per_op:
-        yield "its loops have more points together than a card could ever walk"
+        cores *= max(1, dim.split)
+    if prod(max(1, dim.extent) for dim in step.dims) > SPYRE.max_points_per_op:
+        yield "its dims have more points together than a card could ever walk"
     if cores > SPYRE.cores:
         yield f"the splits ask for {cores} cores, a card has {SPYRE.cores}"
     if step.cores and len(step.cores) != cores:
@@ -156,10 +156,10 @@ def _lanes(step: LoopNest) -> Iterator[str]:
     lane = step.lane
     if lane.lanes % LANE_UNIT or not LANE_UNIT <= lane.lanes <= MAX_LANES:
         yield f"{lane.lanes} lanes, a block has a multiple of {LANE_UNIT} up to {MAX_LANES}"
-    if not -1 <= lane.block_loop < len(step.loops):
-        yield f"block_loop {lane.block_loop} is not a loop"
+    if not -1 <= lane.block_dim < len(step.dims):
+        yield f"block_dim {lane.block_dim} is not a dim"
         return
-    blocks = 1 if lane.block_loop < 0 else step.loops[lane.block_loop].extent
+    blocks = 1 if lane.block_dim < 0 else step.dims[lane.block_dim].extent
     if not lane.lanes * (blocks - 1) < lane.extent <= lane.lanes * blocks:
         yield f"a lane extent of {lane.extent} does not end in the last of {blocks} blocks of {lane.lanes}"
 
@@ -184,8 +184,8 @@ def _operand(step: LoopNest, operand: Operand, where: str, lanes: int, symbols: 
         if not 0 <= operand.symbol < scalars:
             yield f"{where}: scalar {operand.symbol} of {scalars}"
         return
-    if len(operand.strides) != len(step.loops):
-        yield f"{where} has {len(operand.strides)} strides for {len(step.loops)} loops"
+    if len(operand.strides) != len(step.dims):
+        yield f"{where} has {len(operand.strides)} strides for {len(step.dims)} dims"
     if operand.kind is OperandKind.IOTA:
         return
     if operand.space is Space.MEMORY and not 0 <= operand.symbol < symbols:
@@ -201,10 +201,10 @@ def _operand(step: LoopNest, operand: Operand, where: str, lanes: int, symbols: 
     if operand.space is Space.SCRATCHPAD:
         if not -1 <= operand.owner < SPYRE.cores:
             yield f"{where} lies in the scratchpad of core {operand.owner}, a card has {SPYRE.cores}"
-        if operand.owner >= 0 and prod(loop.split for loop in step.loops) > 1:
+        if operand.owner >= 0 and prod(dim.split for dim in step.dims) > 1:
             yield f"{where} lies in the scratchpad of one core: the step must have one core too"
-        for k in (k for k, loop in enumerate(step.loops) if loop.reduced and loop.split > 1):
-            yield f"{where} lies in the scratchpad, but loop {k} splits the reduction over cores: they would have to see each other's"
+        for k in (k for k, dim in enumerate(step.dims) if dim.reduced and dim.split > 1):
+            yield f"{where} lies in the scratchpad, but dim {k} splits the reduction over cores: they would have to see each other's"
 
 
 def _strided(step: LoopNest, where: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ import torch
 from openspyre import card
 from openspyre.card import _card
 from openspyre.card.programs import load
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Space
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program, Space
 from openspyre.spec.errors import SanitizerFinding, SanitizerWarning
 from openspyre.spec.ops import TABLE
 from openspyre.spec.ops.expression import Lane, trace
@@ -142,7 +142,7 @@ def operand(symbol: int, **changes: object) -> Operand:
 def program(columns: int = 128, split: int = 4, source: dict | None = None, target: dict | None = None) -> Program:
     step = Map(
         name="negate",
-        loops=(Loop(2), Loop(ROWS, split)),
+        dims=(Dim(2), Dim(ROWS, split)),
         lane=LaneBlock(64, columns, 0),
         inputs=(operand(0, **source or {}),),
         outputs=(operand(1, **target or {}),),

@@ -11,7 +11,7 @@ from foreign.random_bundles import random_bundle
 from openspyre.artifact.documented import documented_texts, read_documented
 from openspyre.artifact.launch_spec import Argument, launch_spec_json
 from openspyre.program.footprint import footprints
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops.expression import Lane, trace
@@ -125,7 +125,7 @@ def test_an_argument_read_where_nothing_was_written_is_missing():
     """Its first rows are written, then its others are read: zeros would be a wrong number that nobody sees."""
     first, second = (Operand(OperandKind.VECTOR, symbol, 0, (64,)) for symbol in range(2))
     code = trace(lambda x: x, (Lane.FLOAT,))
-    step = Map("copy", (Loop(4),), LaneBlock(64, 64, -1), (first,), (second,), code)
+    step = Map("copy", (Dim(4),), LaneBlock(64, 64, -1), (first,), (second,), code)
     back = replace(
         step, inputs=(Operand(OperandKind.VECTOR, 1, 256, (64,)),), outputs=(Operand(OperandKind.VECTOR, 2, 0, (64,)),)
     )

@@ -39,11 +39,11 @@ class StepCheck {
 
   void check_loops() {
     require(step_.loops.size() <= kMaxLoops,
-            std::to_string(step_.loops.size()) + " loops, a step has at most " + std::to_string(kMaxLoops));
+            std::to_string(step_.loops.size()) + " dims, a step has at most " + std::to_string(kMaxLoops));
     int64_t cores = 1, points = 1;
     for (size_t k = 0; k < step_.loops.size(); ++k) {
       const Loop& loop = step_.loops[k];
-      const std::string where = "loop " + std::to_string(k) + " (extent " + std::to_string(loop.extent) + ", split " +
+      const std::string where = "dim " + std::to_string(k) + " (extent " + std::to_string(loop.extent) + ", split " +
                                 std::to_string(loop.split) + ")";
       require(loop.extent >= 1 && loop.extent <= kMaxLoopPasses, where + ": the extent is out of range");
       require(loop.split >= 1 && loop.split <= kCardCores, where + ": a split is 1 to " + std::to_string(kCardCores));
@@ -51,7 +51,7 @@ class StepCheck {
       cores = std::min<int64_t>(cores * std::clamp(loop.split, 1, kCardCores + 1), 1 << 20);
       points = product(points, loop.extent, kMaxPoints + 1);
     }
-    require(points <= kMaxPoints, "its loops have more points together than a card could ever walk");
+    require(points <= kMaxPoints, "its dims have more points together than a card could ever walk");
     require(cores <= kCardCores,
             "the splits ask for " + std::to_string(cores) + " cores, a card has " + std::to_string(kCardCores));
     check_cores(cores);
@@ -75,7 +75,7 @@ class StepCheck {
     require(lane.lanes >= kLaneUnit && lane.lanes <= kChunkLanes && lane.lanes % kLaneUnit == 0,
             std::to_string(lane.lanes) + " lanes, a block has a multiple of 32 up to " + std::to_string(kChunkLanes));
     require(lane.block_loop >= -1 && lane.block_loop < static_cast<int>(step_.loops.size()),
-            "block_loop " + std::to_string(lane.block_loop) + " is not a loop");
+            "block_dim " + std::to_string(lane.block_loop) + " is not a dim");
     if (!problems_.empty()) return;
     const int64_t blocks = lane.block_loop < 0 ? 1 : step_.loops[static_cast<size_t>(lane.block_loop)].extent;
     require(lane.extent <= lane.lanes * blocks && lane.extent > lane.lanes * (blocks - 1),
@@ -109,7 +109,7 @@ class StepCheck {
     }
     require(operand.stride.size() == step_.loops.size(), where + " has " + std::to_string(operand.stride.size()) +
                                                              " strides for " + std::to_string(step_.loops.size()) +
-                                                             " loops");
+                                                             " dims");
     if (problems_.empty())
       require(!reaches_too_far(step_, operand), where + ": its offset and strides reach beyond any card");
     if (operand.kind == OperandKind::Iota) return;
@@ -156,7 +156,7 @@ class StepCheck {
             where + " lies in the scratchpad of one core: the step must have one core too");
     for (size_t k = 0; k < step_.loops.size(); ++k)
       require(!step_.loops[k].reduced || step_.loops[k].split == 1,
-              where + " lies in the scratchpad, but loop " + std::to_string(k) +
+              where + " lies in the scratchpad, but dim " + std::to_string(k) +
                   " splits the reduction over cores: they would have to see each other's");
   }
 
@@ -218,7 +218,7 @@ class StepCheck {
   void forbid_reduced() {
     require(!step_.lane.reduced &&
                 std::none_of(step_.loops.begin(), step_.loops.end(), [](const Loop& loop) { return loop.reduced; }),
-            "only reductions and rows have reduced loops or lanes");
+            "only reductions and rows have reduced dims or lanes");
   }
 
   void check_map() {
@@ -230,7 +230,7 @@ class StepCheck {
   void check_reduced_lanes() {
     const int block_loop = step_.lane.block_loop;
     require(block_loop < 0 || step_.loops[static_cast<size_t>(block_loop)].reduced == step_.lane.reduced,
-            "the lanes and the loop over their blocks must both be reduced, or neither");
+            "the lanes and the dim over their blocks must both be reduced, or neither");
   }
 
   void check_reduce() {
@@ -238,7 +238,7 @@ class StepCheck {
     for (size_t i = 0; i < step_.outputs.size(); ++i)
       for (size_t k = 0; k < step_.loops.size(); ++k)
         require(!step_.loops[k].reduced || step_.outputs[i].stride[k] == 0,
-                "output " + std::to_string(i) + " moves with the reduced loop " + std::to_string(k));
+                "output " + std::to_string(i) + " moves with the reduced dim " + std::to_string(k));
     const auto types = check_code(step_.code, input_registers(), "code", problems_);
     require(types.size() == 1, "the code of a reduction has one result, found " + std::to_string(types.size()));
     if (!problems_.empty()) return;
@@ -252,7 +252,7 @@ class StepCheck {
     bool outermost = true;  // its slices are runs of the row
     for (size_t k = 0; k < step_.loops.size(); ++k) {
       require(!step_.loops[k].reduced || outermost || step_.loops[k].split == 1,
-              "loop " + std::to_string(k) + " runs along the rows, of which only the outermost loop can be split");
+              "dim " + std::to_string(k) + " runs along the rows, of which only the outermost dim can be split");
       if (step_.loops[k].reduced && step_.loops[k].extent > 1) outermost = false;
     }
   }
@@ -309,7 +309,7 @@ class StepCheck {
     if (!problems_.empty()) return;
     for (size_t k = 0; k < step_.loops.size(); ++k)
       require(step_.loops[k].split == 1 || step_.outputs[0].stride[k] != 0,
-              "loop " + std::to_string(k) + " chooses the scattered row and cannot be split over cores");
+              "dim " + std::to_string(k) + " chooses the scattered row and cannot be split over cores");
     require(step_.inputs[1].kind != OperandKind::Vector, "a scatter takes one index per point");
     require(!step_.accumulate || can_load(step_.outputs[0]),
             "output 0: " + element_text(step_.outputs[0]) + " cannot be loaded, so nothing can be added to it");
@@ -318,7 +318,7 @@ class StepCheck {
   // Rows go from front to back: neighbours in a row are neighbours in memory.
   void check_runs(size_t outputs, Combine one, Combine other) {
     require(step_.inputs.size() == 1 && step_.outputs.size() == outputs && step_.loops.size() == outputs + 1,
-            "needs one input, " + std::to_string(outputs) + " output(s) and " + std::to_string(outputs + 1) + " loops");
+            "needs one input, " + std::to_string(outputs) + " output(s) and " + std::to_string(outputs + 1) + " dims");
     require(step_.combine == one || step_.combine == other, "this combination of elements is none of its own");
     if (!problems_.empty()) return;
     const size_t last = step_.loops.size() - 1;

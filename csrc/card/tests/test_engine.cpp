@@ -37,7 +37,7 @@ TEST(prepare_lists_every_problem) {
   } catch (const Error& error) {
     const std::string text = error.what();
     for (const char* part : {"program 'p' cannot run", "step 1 'double'", "the split does not divide the extent",
-                             "input 0: symbol 7 of 2", "output 0 has 2 strides for 1 loops"})
+                             "input 0: symbol 7 of 2", "output 0 has 2 strides for 1 dims"})
       CHECK(text.find(part) != std::string::npos);
   }
 }
@@ -76,7 +76,7 @@ TEST(prepare_names_what_is_wrong) {
   refuses(step, "2 results for 1 outputs");
   step = double_step();
   step.loops[0].reduced = true;
-  refuses(step, "only reductions and rows have reduced loops");
+  refuses(step, "only reductions and rows have reduced dims");
   step = double_step();
   step.kind = StepKind::Rows;
   refuses(step, "there are no stages");

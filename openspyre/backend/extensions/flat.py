@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from openspyre.artifact.extensions.description import Description, Tensor
-from openspyre.program.model import LaneBlock, Loop, LoopNest, Operand, OperandKind
+from openspyre.program.model import Dim, LaneBlock, LoopNest, Operand, OperandKind
 from openspyre.spec.errors import InternalError
 
 _FEWEST_LANES = 32  # of a block, though only one is used
 
 
 def flat_nest(description: Description) -> LoopNest:
-    """A loop per dim, one element per point."""
+    """A dim of the step for each of the record, one element per point."""
     inputs = len(description.inputs)
     operands = tuple(flat_operand(tensor, number) for number, tensor in enumerate(description.tensors))
     return LoopNest(
         name=description.row,
-        loops=tuple(Loop(dim.size) for dim in description.dims),
+        dims=tuple(Dim(dim.size) for dim in description.dims),
         lane=LaneBlock(_FEWEST_LANES, 1, -1),
         inputs=operands[:inputs],
         outputs=operands[inputs:],

@@ -1,6 +1,6 @@
 """Indexed ops: rows or elements found through an index tensor.
 
-The last dim of the description is the one the index counts along: it is no loop, its stride is what the index is multiplied by.
+The last dim of the description is the one the index counts along: it is no dim of the step, its stride is what the index is multiplied by.
 Where the table's sticks run along that dim, every lane has an index of its own.
 """
 

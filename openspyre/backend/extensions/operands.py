@@ -1,4 +1,4 @@
-"""Loops and operands of a step: symbols are numbers of the record's tensors."""
+"""Dims and operands of a step: symbols are numbers of the record's tensors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fold_of(description: Description) -> Fold:
 
 
 def nest_of(description: Description) -> model.LoopNest:
-    """A loop per dim, lane dims counted in blocks, and every operand along them."""
+    """A dim of the step for each of the record, lane dims counted in blocks, and every operand along them."""
     blocks = [block_lanes(description, index) for index in range(len(description.dims))]
     tensors = 0
     inputs = []
@@ -68,8 +68,8 @@ def nest_of(description: Description) -> model.LoopNest:
                 inputs.append(_iota(operand, blocks, stick_dim(description)))
     return model.LoopNest(
         name=description.row,
-        loops=tuple(
-            model.Loop(-(-dim.size // lanes), dim.split, dim.reduced)
+        dims=tuple(
+            model.Dim(-(-dim.size // lanes), dim.split, dim.reduced)
             for dim, lanes in zip(description.dims, blocks, strict=True)
         ),
         lane=_lane(description),

@@ -45,10 +45,10 @@ def without_index_dim(description: Description) -> Description:
 
 
 def _elements(description: Description, code: Code) -> Scatter:
-    """One point per element, one element per point; the dim of the index is no loop."""
+    """One point per element, one element per point; the dim of the index is no dim of the step."""
     nest = flat_nest(description)
     inputs, outputs = (tuple(map(_without_last, operands)) for operands in (nest.inputs, nest.outputs))
-    walked = replace(nest, loops=nest.loops[:-1], inputs=inputs, outputs=outputs)
+    walked = replace(nest, dims=nest.dims[:-1], inputs=inputs, outputs=outputs)
     along = nest.outputs[0].strides[-1]
     return Scatter(*walked.head, code, along, description.dims[-1].size, _adds(description))
 

@@ -1,4 +1,4 @@
-"""What a record becomes: loops, lanes and operands worked out by hand; code compared with arithmetic on paper."""
+"""What a record becomes: dims, lanes and operands worked out by hand; code compared with arithmetic on paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from openspyre.artifact.extensions.description import Constant, Description, Dim
 from openspyre.artifact.extensions.test_check import tensor
 from openspyre.backend import compile_emitted
 from openspyre.backend.extensions.lowering import template
-from openspyre.program.model import Contract, LaneBlock, Loop, Map, Operand, OperandKind, Reduce, Relayout, Step
+from openspyre.program import model
+from openspyre.program.model import Contract, LaneBlock, Map, Operand, OperandKind, Reduce, Relayout, Step
 from openspyre.program.text import parse_program, print_program
 from openspyre.spec.ops.expression import Lane
 from openspyre.spec.ops.row import Fold
@@ -25,7 +26,7 @@ def test_a_pointwise_op_is_a_map_over_blocks_of_lanes() -> None:
     whole, row, slope = tensor(sizes, (320, 1), sizes), tensor((320,), (0, 1), sizes), tensor((), (0, 0), sizes)
     step = step_of(Description("where", (Dim("i", 96, 24), Dim("j", 320)), (whole, row, slope), (whole,)))
     assert isinstance(step, Map)
-    assert (step.loops, step.lane) == ((Loop(96, 24), Loop(5)), LaneBlock(64, 320, 1))
+    assert (step.dims, step.lane) == ((model.Dim(96, 24), model.Dim(5)), LaneBlock(64, 320, 1))
     assert step.inputs == (
         Operand(OperandKind.VECTOR, 0, 0, (64, 96 * 64)),
         Operand(OperandKind.VECTOR, 1, 0, (0, 64)),
@@ -44,7 +45,7 @@ def folded(row: str, dtype: str = "float16") -> Reduce:
 
 def test_a_reduction_folds_its_lanes() -> None:
     step = folded("sum")
-    assert step.loops == (Loop(128, 32), Loop(4, 1, True))
+    assert step.dims == (model.Dim(128, 32), model.Dim(4, 1, True))
     assert step.lane == LaneBlock(64, 200, 1, reduced=True)
     assert step.combine is Fold.SUM
     assert step.outputs[0] == Operand(OperandKind.SPLAT, 1, 0, (64, 0))
@@ -76,7 +77,7 @@ def product(n: int, *, along_k: bool) -> Contract:
 
 def test_a_contraction_reads_a_along_k_and_b_along_n() -> None:
     step = product(128, along_k=False)
-    assert step.loops == (Loop(64, 4), Loop(4, 2), Loop(6, 1, True))
+    assert step.dims == (model.Dim(64, 4), model.Dim(4, 2), model.Dim(6, 1, True))
     assert step.lane == LaneBlock(32, 128, 1)
     assert (step.k_extent, step.k_lanes, step.b_row_stride, step.b_along_k) == (192, 32, 32, False)
     a, b = step.inputs
@@ -87,7 +88,7 @@ def test_a_contraction_reads_a_along_k_and_b_along_n() -> None:
 
 def test_a_contraction_may_read_b_along_k() -> None:
     step = product(100, along_k=True)
-    assert step.loops == (Loop(64, 4), Loop(4, 2), Loop(6, 1, True))
+    assert step.dims == (model.Dim(64, 4), model.Dim(4, 2), model.Dim(6, 1, True))
     assert (step.k_extent, step.k_lanes, step.b_row_stride, step.b_along_k) == (192, 32, 32, True)
     assert step.inputs[1].strides == (0, 32 * 32, 100 * 32)
 
@@ -110,7 +111,7 @@ def test_blocks_are_as_long_as_the_longest_stick() -> None:
     half, full = tensor(size, (100, 1), size), tensor(size, (100, 1), size, "float32")
     step = step_of(Description("abs", (Dim("i", 4), Dim("j", 100)), (half,), (full,)))
     assert isinstance(step, Map)
-    assert (step.loops, step.lane) == ((Loop(4), Loop(2)), LaneBlock(64, 100, 1))
+    assert (step.dims, step.lane) == ((model.Dim(4), model.Dim(2)), LaneBlock(64, 100, 1))
     assert (step.inputs[0].strides, step.inputs[0].tile_stride) == ((64, 4 * 64), 0)
     assert (step.outputs[0].strides, step.outputs[0].tile_stride) == ((32, 2 * 4 * 32), 4 * 32)
 

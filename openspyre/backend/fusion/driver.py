@@ -295,10 +295,10 @@ def _storing(step: Map | Rows, chosen: tuple[int, ...]) -> Map | Rows:
 
 
 def settled(step: Listed) -> Listed:
-    """Strides of loops of one pass mean nothing; as zeros they compare equal. Nor does it matter which core has which slice."""
+    """Strides of dims of one pass mean nothing; as zeros they compare equal. Nor does it matter which core has which slice."""
     if not isinstance(step, _NESTS) or in_scratchpads(step):
         return step
-    still = [loop.extent == 1 for loop in step.loops]
+    still = [dim.extent == 1 for dim in step.dims]
 
     def settle(operand: Operand) -> Operand:
         strides = tuple(0 if s else stride for s, stride in zip(still, operand.strides, strict=True))

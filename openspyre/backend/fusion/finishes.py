@@ -29,17 +29,17 @@ def finished_by(maker: Reduce, reader: Map, place: int) -> Reduce | None:
 def maps_totals(found: Fit[LoopNest, Map]) -> bool:
     """Whether the guest takes all totals of the frame's rows, each once."""
     frame, guest = found.frame, found.guest
-    totals = prod(loop.extent for loop in frame.loops if not loop.reduced)
-    if totals != prod(loop.extent for loop in guest.loops) or found.one_lane != frame.lane.reduced:
+    totals = prod(dim.extent for dim in frame.dims if not dim.reduced)
+    if totals != prod(dim.extent for dim in guest.dims) or found.one_lane != frame.lane.reduced:
         return False
     return found.one_lane or not (has_tail(frame) or has_tail(guest)) or _end_alike(found)
 
 
 def _end_alike(found: Fit[LoopNest, Map]) -> bool:
     lane, other = found.frame.lane, found.guest.lane
-    if lane.extent != other.extent or (lane.block_loop < 0) != (other.block_loop < 0):
+    if lane.extent != other.extent or (lane.block_dim < 0) != (other.block_dim < 0):
         return False
-    return lane.block_loop < 0 or found.steps[lane.block_loop] == (other.block_loop, 1)
+    return lane.block_dim < 0 or found.steps[lane.block_dim] == (other.block_dim, 1)
 
 
 def finished_across(maker: Reduce, there: Relayout, reader: Map, back: Relayout) -> Reduce | None:
@@ -54,7 +54,7 @@ def finished_across(maker: Reduce, there: Relayout, reader: Map, back: Relayout)
         return None
     read, stored, lane = reader.inputs[place], reader.outputs[0], reader.lane
     shifts = (read.offset - there.outputs[0].offset, stored.offset - back.inputs[0].offset)
-    others = prod(loop.extent for k, loop in enumerate(reader.loops) if k != lane.block_loop)
+    others = prod(dim.extent for k, dim in enumerate(reader.dims) if k != lane.block_dim)
     whole = others * lane.extent == prod(there.target.size) == prod(there.target.buffer_size)
     if not whole or shifts != (0, 0) or (read.strides, read.tile_stride) != (stored.strides, stored.tile_stride):
         return None
@@ -75,7 +75,7 @@ def _finished(maker: Reduce, link: Link, reader: Map, place: int) -> Reduce | No
         return None
     if link is Link.NONE and sees_signs_of_nan(code):
         return None
-    still = (0,) * len(maker.loops)
+    still = (0,) * len(maker.dims)
     inputs = list(maker.inputs)
     lanes: list[Lane] = [*maker.code.inputs]
     for operand, lane in zip(reader.inputs, code.inputs, strict=True):

@@ -138,7 +138,7 @@ def _key(
     numbers = {symbol: number for number, symbol in enumerate(symbols)}
     return (
         type(step),
-        () if isinstance(step, Relayout) else (id(step.loops), id(step.lane), step.cores),
+        () if isinstance(step, Relayout) else (id(step.dims), id(step.lane), step.cores),
         _own(step),
         tuple(
             [

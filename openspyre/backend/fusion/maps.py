@@ -39,7 +39,7 @@ def is_cheap(step: Map) -> bool:
 
 
 def inlined(reader: Map | Reduce | Rows, place: int, maker: Map, *, anywhere: bool) -> Map | Reduce | Rows | None:
-    """The reader with its input computed instead of loaded; `anywhere`: also where lanes or loops share a value."""
+    """The reader with its input computed instead of loaded; `anywhere`: also where lanes or dims share a value."""
     maker = _moving_the_same(maker, reader.inputs[place])
     found = fit(reader, Reference(False, place), maker, Reference(True, 0))
     if found is None or (not anywhere and repeats(found)):
@@ -85,7 +85,7 @@ def moves_bits(step: Step) -> bool:
 
 
 def repeats(found: Fit[LoopNest, Map]) -> bool:
-    shared = any(step is None and loop.extent > 1 for step, loop in zip(found.steps, found.frame.loops, strict=True))
+    shared = any(step is None and dim.extent > 1 for step, dim in zip(found.steps, found.frame.dims, strict=True))
     return shared or (found.one_lane and found.frame.lane.extent > 1)
 
 
@@ -195,7 +195,7 @@ def renamed(stage: RowStage, inputs: int, more: int, names: dict[int, int]) -> R
 
 
 def merged(reader: Map, place: int, maker: Map, output: int) -> Map | None:
-    """Both maps in the reader's loops; every result of both is stored."""
+    """Both maps in the reader's dims; every result of both is stored."""
     found = fit(reader, Reference(False, place), maker, Reference(True, output))
     if found is None or not found.exact or maker.lane.store_padding:
         return None

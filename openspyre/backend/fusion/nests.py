@@ -1,4 +1,4 @@
-"""One step's points found in another's loops: where both touch the same elements of a buffer, their indices correspond."""
+"""One step's points found in another's dims: where both touch the same elements of a buffer, their indices correspond."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import gcd, prod
 from typing import Generic, TypeVar
 
 from openspyre.backend.fusion.memory import itemsize
-from openspyre.program.model import MAX_LOOPS, LaneBlock, Loop, LoopNest, Operand, OperandKind
+from openspyre.program.model import MAX_DIMS, Dim, LaneBlock, LoopNest, Operand, OperandKind
 from openspyre.spec.formats import STICK_BYTES
 
 _WIDE = 64  # lanes of a block that has 16-bit operands
@@ -20,7 +20,7 @@ _GuestOf = TypeVar("_GuestOf", bound=LoopNest, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Fit(Generic[_FrameOf, _GuestOf]):
-    """`steps` per loop of the frame: the guest's loop it moves along and by how much; None: the guest stays."""
+    """`steps` per dim of the frame: the guest's dim it moves along and by how much; None: the guest stays."""
 
     frame: _FrameOf
     guest: _GuestOf
@@ -30,7 +30,7 @@ class Fit(Generic[_FrameOf, _GuestOf]):
     exact: bool  # each of the guest's points is met once
 
     def carried(self, operand: Operand) -> Operand:
-        """An operand of the guest over the frame's loops."""
+        """An operand of the guest over the frame's dims."""
         if operand.kind is OperandKind.SCALAR:
             return replace(operand, strides=(0,) * len(self.steps))
         offset = operand.offset + sum(at * stride for at, stride in zip(self.start, operand.strides, strict=True))
@@ -57,27 +57,27 @@ def widened(step: _Nest, lanes: int, leaving: Operand | None = None) -> _Nest | 
     if lane.extent == 1:
         operands = [tuple(map(_single, group)) for group in (step.inputs, step.outputs)]
         return replace(step, lane=replace(lane, lanes=lanes), inputs=operands[0], outputs=operands[1])
-    block = lane.block_loop
+    block = lane.block_dim
     if (lane.lanes, lanes) != (_WIDE // 2, _WIDE) or block < 0:
         return None
-    loop = step.loops[block]
+    dim = step.dims[block]
     loaded = [operand for operand in step.inputs if operand.kind is OperandKind.VECTOR and operand != leaving]
-    extent = -(-loop.extent // 2)
-    split = gcd(loop.split, extent)
-    if (loaded and loop.extent % 2) or (loop.reduced and split != loop.split):
+    extent = -(-dim.extent // 2)
+    split = gcd(dim.split, extent)
+    if (loaded and dim.extent % 2) or (dim.reduced and split != dim.split):
         return None
-    loops = (*step.loops[:block], replace(loop, extent=extent, split=split), *step.loops[block + 1 :])
+    dims = (*step.dims[:block], replace(dim, extent=extent, split=split), *step.dims[block + 1 :])
     groups = [[_doubled(operand, block) for operand in group] for group in (step.inputs, step.outputs)]
     inputs, outputs = (tuple(o for o in group if o is not None) for group in groups)
     if len(inputs) < len(step.inputs) or len(outputs) < len(step.outputs):
         return None
-    return replace(step, loops=loops, lane=replace(lane, lanes=lanes), inputs=inputs, outputs=outputs)
+    return replace(step, dims=dims, lane=replace(lane, lanes=lanes), inputs=inputs, outputs=outputs)
 
 
 def is_one_block(step: LoopNest) -> bool:
     """Whether it has several lanes, and all of them in one block."""
     lane = step.lane
-    return lane.extent > 1 and (lane.block_loop < 0 or step.loops[lane.block_loop].extent == 1)
+    return lane.extent > 1 and (lane.block_dim < 0 or step.dims[lane.block_dim].extent == 1)
 
 
 def narrowed(step: _Nest) -> _Nest | None:
@@ -107,14 +107,14 @@ def _doubled(operand: Operand, block: int) -> Operand | None:
 
 
 def refined(step: _Nest, place: int, inner: int) -> _Nest | None:
-    """A loop cut into two, the inner one of `inner` passes."""
-    loop, lane = step.loops[place], step.lane
-    if loop.reduced or len(step.loops) == MAX_LOOPS or (place == lane.block_loop and has_tail(step)):
+    """A dim cut into two, the inner one of `inner` passes."""
+    dim, lane = step.dims[place], step.lane
+    if dim.reduced or len(step.dims) == MAX_DIMS or (place == lane.block_dim and has_tail(step)):
         return None
-    outer = loop.extent // inner
-    outer_split = gcd(loop.split, outer)
-    inner_split = gcd(loop.split // outer_split, inner)
-    pair = (Loop(outer, outer_split), Loop(inner, inner_split))
+    outer = dim.extent // inner
+    outer_split = gcd(dim.split, outer)
+    inner_split = gcd(dim.split // outer_split, inner)
+    pair = (Dim(outer, outer_split), Dim(inner, inner_split))
 
     def cut(operand: Operand) -> Operand:
         stride = operand.strides[place]
@@ -122,13 +122,13 @@ def refined(step: _Nest, place: int, inner: int) -> _Nest | None:
             operand, strides=(*operand.strides[:place], stride * inner, stride, *operand.strides[place + 1 :])
         )
 
-    if place == lane.block_loop:
-        lane = replace(lane, block_loop=-1, extent=lane.lanes)
-    elif lane.block_loop > place:
-        lane = replace(lane, block_loop=lane.block_loop + 1)
+    if place == lane.block_dim:
+        lane = replace(lane, block_dim=-1, extent=lane.lanes)
+    elif lane.block_dim > place:
+        lane = replace(lane, block_dim=lane.block_dim + 1)
     return replace(
         step,
-        loops=(*step.loops[:place], *pair, *step.loops[place + 1 :]),
+        dims=(*step.dims[:place], *pair, *step.dims[place + 1 :]),
         lane=lane,
         inputs=tuple(map(cut, step.inputs)),
         outputs=tuple(map(cut, step.outputs)),
@@ -149,9 +149,9 @@ class Reference:
 def fit(
     frame: _Frame, there: Reference, guest: _Guest, here: Reference, *, free: bool = False
 ) -> Fit[_Frame, _Guest] | None:
-    """The guest in the frame's loops, such that both operands are at the same element; None if they never are.
+    """The guest in the frame's dims, such that both operands are at the same element; None if they never are.
 
-    With `free`, loops along which neither operand moves correspond by their extents.
+    With `free`, dims along which neither operand moves correspond by their extents.
     """
     lanes = max(frame.lane.lanes, guest.lane.lanes)
     wide_frame = widened(frame, lanes, None if there.output else there.of(frame))
@@ -199,40 +199,40 @@ class _Search(Generic[_Frame, _Guest]):
         read = lane if self.here.output else guest_lane
         if not has_tail(maker):
             return True
-        blocks, at = guest_lane.block_loop, lane.block_loop
-        several = blocks >= 0 and self.guest.loops[blocks].extent > 1
+        blocks, at = guest_lane.block_dim, lane.block_dim
+        several = blocks >= 0 and self.guest.dims[blocks].extent > 1
         along = not several or (at >= 0 and steps[at] == (blocks, 1))
         return along and (blocks < 0 or start[blocks] == 0) and read.extent <= made.extent
 
     def _moving(self) -> list[tuple[int, int]]:
-        """Stride and number of the guest's loops along which its operand moves, longest stride first."""
+        """Stride and number of the guest's dims along which its operand moves, longest stride first."""
         strides = self.here.of(self.guest).strides
-        found = [(strides[k], k) for k, loop in enumerate(self.guest.loops) if loop.extent > 1 and strides[k]]
+        found = [(strides[k], k) for k, dim in enumerate(self.guest.dims) if dim.extent > 1 and strides[k]]
         return sorted(found, reverse=True)
 
     def _start(self) -> tuple[int, ...] | None:
         here, moving = self.here.of(self.guest), self._moving()
         if any(stride < 0 for stride, _ in moving):
             return None
-        fixed = [k for k, loop in enumerate(self.guest.loops) if loop.extent > 1 and not here.strides[k]]
+        fixed = [k for k, dim in enumerate(self.guest.dims) if dim.extent > 1 and not here.strides[k]]
         if fixed and not self.free:
             return None
-        start, left = [0] * len(self.guest.loops), self.there.of(self.frame).offset - here.offset
+        start, left = [0] * len(self.guest.dims), self.there.of(self.frame).offset - here.offset
         for stride, k in moving:
-            start[k] = min(max(left, 0) // stride, self.guest.loops[k].extent - 1)
+            start[k] = min(max(left, 0) // stride, self.guest.dims[k].extent - 1)
             left -= start[k] * stride
         return tuple(start) if left == 0 else None
 
     def _steps(self, start: tuple[int, ...]) -> tuple[tuple[int, int] | None, ...] | None:
-        """Frame loops are cut where they run over several of the guest's."""
+        """Frame dims are cut where they run over several of the guest's."""
         steps: list[tuple[int, int] | None] = []
         unmoved = [
-            k for k, loop in enumerate(self.guest.loops) if loop.extent > 1 and not self.here.of(self.guest).strides[k]
+            k for k, dim in enumerate(self.guest.dims) if dim.extent > 1 and not self.here.of(self.guest).strides[k]
         ]
-        while len(steps) < len(self.frame.loops):
+        while len(steps) < len(self.frame.dims):
             place = len(steps)
-            loop, stride = self.frame.loops[place], self.there.of(self.frame).strides[place]
-            if loop.extent == 1:
+            dim, stride = self.frame.dims[place], self.there.of(self.frame).strides[place]
+            if dim.extent == 1:
                 steps.append(None)
             elif stride == 0:
                 steps.append(self._free_step(place, unmoved))
@@ -252,49 +252,47 @@ class _Search(Generic[_Frame, _Guest]):
         if not self.free or not unmoved:
             return None
         k = unmoved[0]
-        is_block = place == self.frame.lane.block_loop
-        if self.guest.loops[k].extent != self.frame.loops[place].extent or is_block != (
-            k == self.guest.lane.block_loop
-        ):
+        is_block = place == self.frame.lane.block_dim
+        if self.guest.dims[k].extent != self.frame.dims[place].extent or is_block != (k == self.guest.lane.block_dim):
             return None
         unmoved.pop(0)
         return k, 1
 
     def _step(self, place: int, start: tuple[int, ...]) -> tuple[int, int] | _Frame | None:
-        loop, stride = self.frame.loops[place], self.there.of(self.frame).strides[place]
+        dim, stride = self.frame.dims[place], self.there.of(self.frame).strides[place]
         for other, k in self._moving():
             if other > stride or stride % other:
                 continue
-            factor, room = stride // other, self.guest.loops[k].extent - start[k]
-            if (loop.extent - 1) * factor < room:
+            factor, room = stride // other, self.guest.dims[k].extent - start[k]
+            if (dim.extent - 1) * factor < room:
                 return k, factor
             inner = room // factor
-            if inner > 1 and loop.extent % inner == 0:
+            if inner > 1 and dim.extent % inner == 0:
                 return refined(self.frame, place, inner)
         return None
 
     def _within(self, steps: tuple[tuple[int, int] | None, ...], start: tuple[int, ...]) -> bool:
         last = list(start)
-        for loop, step in zip(self.frame.loops, steps, strict=True):
+        for dim, step in zip(self.frame.dims, steps, strict=True):
             if step is not None:
-                last[step[0]] += (loop.extent - 1) * step[1]
-        return all(at < loop.extent for at, loop in zip(last, self.guest.loops, strict=True))
+                last[step[0]] += (dim.extent - 1) * step[1]
+        return all(at < dim.extent for at, dim in zip(last, self.guest.dims, strict=True))
 
     def _is_exact(self, steps: tuple[tuple[int, int] | None, ...], one_lane: bool) -> bool:
-        """As many points on both sides, each loop of the guest counted through, and lanes that end alike."""
+        """As many points on both sides, each dim of the guest counted through, and lanes that end alike."""
         frame, guest = self.frame, self.guest
-        if any(s is None and loop.extent > 1 for s, loop in zip(steps, frame.loops, strict=True)):
+        if any(s is None and dim.extent > 1 for s, dim in zip(steps, frame.dims, strict=True)):
             return False
-        if prod(loop.extent for loop in frame.loops) != prod(loop.extent for loop in guest.loops):
+        if prod(dim.extent for dim in frame.dims) != prod(dim.extent for dim in guest.dims):
             return False
-        for k, loop in enumerate(guest.loops):
-            pieces = sorted((s[1], f.extent) for s, f in zip(steps, frame.loops, strict=True) if s and s[0] == k)
+        for k, dim in enumerate(guest.dims):
+            pieces = sorted((s[1], f.extent) for s, f in zip(steps, frame.dims, strict=True) if s and s[0] == k)
             reach = 1
             for factor, extent in pieces:
                 if factor != reach:
                     return False
                 reach *= extent
-            if reach != loop.extent:
+            if reach != dim.extent:
                 return False
         return self._lanes_end_alike(steps, one_lane)
 
@@ -308,4 +306,4 @@ class _Search(Generic[_Frame, _Guest]):
             return False
         if lane.extent < lane.lanes:
             return True
-        return lane.block_loop >= 0 and steps[lane.block_loop] == (other.block_loop, 1)
+        return lane.block_dim >= 0 and steps[lane.block_dim] == (other.block_dim, 1)

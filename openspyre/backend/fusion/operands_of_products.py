@@ -11,7 +11,7 @@ from openspyre.backend.fusion.codes import INPUT, Piece, Source, link_between, w
 from openspyre.backend.fusion.maps import is_cheap, moves_bits, repeats
 from openspyre.backend.fusion.memory import itemsize
 from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
-from openspyre.program.model import MAX_LOOPS, Contract, LaneBlock, Loop, Map, Operand, OperandKind, Reduce, Rows
+from openspyre.program.model import MAX_DIMS, Contract, Dim, LaneBlock, Map, Operand, OperandKind, Reduce, Rows
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops.expression import Code, Lane
 
@@ -22,7 +22,7 @@ def fed_by(product: Contract, place: int, maker: Map) -> Contract | None:
         return None
     walk = _walk(product, place)
     found = None if walk is None else fit(walk, Reference(False, 0), maker, Reference(True, 0))
-    if walk is None or found is None or found.one_lane or len(found.frame.loops) != len(walk.loops):
+    if walk is None or found is None or found.one_lane or len(found.frame.dims) != len(walk.dims):
         return None
     source = found.carried(found.guest.inputs[0])
     if moves_bits(maker):
@@ -47,39 +47,39 @@ def read_through(reader: Map | Reduce | Rows, place: int, maker: Map) -> Map | R
     return replace(found.frame, inputs=inputs)
 
 
-def _k_loop(product: Contract) -> int | None:
-    reduced = [number for number, loop in enumerate(product.loops) if loop.reduced]
+def _k_dim(product: Contract) -> int | None:
+    reduced = [number for number, dim in enumerate(product.dims) if dim.reduced]
     return reduced[0] if len(reduced) == 1 else None
 
 
 def _walk(product: Contract, place: int) -> Map | None:
-    """A map that reads an operand's elements as the product does; the rows of the second one are a last loop."""
-    lane, k_loop = product.lane, _k_loop(product)
-    if k_loop is None or lane.block_loop < 0:
+    """A map that reads an operand's elements as the product does; the rows of the second one are a last dim."""
+    lane, k_dim = product.lane, _k_dim(product)
+    if k_dim is None or lane.block_dim < 0:
         return None
     along_k = place == 0 or product.b_along_k
-    loops = tuple(Loop(loop.extent) for loop in product.loops)
+    dims = tuple(Dim(dim.extent) for dim in product.dims)
     operand = product.inputs[place]
-    k_lane = LaneBlock(product.k_lanes, product.k_extent, k_loop)
+    k_lane = LaneBlock(product.k_lanes, product.k_extent, k_dim)
     own = k_lane if along_k else replace(lane, store_padding=False)
     other = lane if along_k else k_lane
     if place == 1:
-        if len(loops) == MAX_LOOPS:
+        if len(dims) == MAX_DIMS:
             return None
         rows = other.lanes
         if other.extent % other.lanes:
             # Blocks of rows that go on from each other are walked as one row of rows.
-            if along_k or operand.strides[k_loop] != other.lanes * product.b_row_stride:
+            if along_k or operand.strides[k_dim] != other.lanes * product.b_row_stride:
                 return None
             rows = other.extent
-            loops = tuple(Loop(1) if number == k_loop else loop for number, loop in enumerate(loops))
-        loops = (*loops, Loop(rows))
+            dims = tuple(Dim(1) if number == k_dim else dim for number, dim in enumerate(dims))
+        dims = (*dims, Dim(rows))
         operand = replace(operand, strides=(*operand.strides, product.b_row_stride))
-    strides = tuple(0 if loop.extent == 1 else s for loop, s in zip(loops, operand.strides, strict=True))
+    strides = tuple(0 if dim.extent == 1 else s for dim, s in zip(dims, operand.strides, strict=True))
     operand = replace(operand, strides=strides)
     result = replace(operand, symbol=operand.symbol + 1)
     code = Code((Lane.FLOAT,), (), (), (0,), (Lane.FLOAT,))
-    return Map(product.name, loops, own, (operand,), (result,), code)
+    return Map(product.name, dims, own, (operand,), (result,), code)
 
 
 def _read_at(product: Contract, place: int, source: Operand) -> Contract | None:
@@ -100,13 +100,13 @@ def _read_at(product: Contract, place: int, source: Operand) -> Contract | None:
 
 
 def _with_input(product: Contract, place: int, operand: Operand) -> Contract:
-    """`operand` over the loops of the walk: the last stride of the second one is its rows'."""
+    """`operand` over the dims of the walk: the last stride of the second one is its rows'."""
     if place == 0:
         return replace(product, inputs=(operand, *product.inputs[1:]))
     *strides, row = operand.strides
-    k_loop = _k_loop(product)
-    if k_loop is not None and not product.b_along_k and product.k_extent % product.k_lanes:
-        strides[k_loop] = product.k_lanes * row
+    k_dim = _k_dim(product)
+    if k_dim is not None and not product.b_along_k and product.k_extent % product.k_lanes:
+        strides[k_dim] = product.k_lanes * row
     second = replace(operand, strides=tuple(strides))
     return replace(product, inputs=(product.inputs[0], second), b_row_stride=row)
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, itemsize, span_of
 from openspyre.backend.fusion.values import lies_in, values_of, writes_all
-from openspyre.program.model import LaneBlock, Loop, Node, Operand, OperandKind, Repeat, Step, Use
+from openspyre.program.model import Dim, LaneBlock, Node, Operand, OperandKind, Repeat, Step, Use
 from openspyre.program.reach import pieces
 from openspyre.program.tree import steps_of
 
@@ -112,9 +112,9 @@ def _touches(step: Listed, counts: tuple[int, ...], *, writes: bool, depth: int 
                 tile_stride=0,
                 advance=advance[:depth],
             )
-            loops = tuple(Loop(count) for count, _ in axes)
+            dims = tuple(Dim(count) for count, _ in axes)
             inputs, outputs = ((), (at,)) if writes else ((at,), ())
-            yield Touch("", loops, _ONE_LANE, inputs, outputs, exact)
+            yield Touch("", dims, _ONE_LANE, inputs, outputs, exact)
 
 
 def _sides(step: Listed, *, writes: bool) -> Iterator[tuple[bool, int]]:
@@ -145,7 +145,7 @@ def _exposed(steps: Sequence[Listed], symbols: int, scratch: frozenset[int]) -> 
 
 def _all_bytes(symbol: int, end: int) -> Touch:
     target = Operand(OperandKind.SPLAT, symbol, 0, (1,), 0, "int8", "SENINT8")
-    return Touch("", (Loop(end),), _ONE_LANE, (), (target,))
+    return Touch("", (Dim(end),), _ONE_LANE, (), (target,))
 
 
 def _spans(step: Listed) -> Iterator[Span]:
@@ -196,7 +196,7 @@ class _Classes:
 
 
 def _class(operand: Operand) -> tuple[int, tuple[int, ...]]:
-    """In bytes, without loops at the end that do not move it."""
+    """In bytes, without repeats at the end that do not move it."""
     advance = [by * itemsize(operand.data_format) for by in operand.advance]
     while advance and advance[-1] == 0:
         advance.pop()

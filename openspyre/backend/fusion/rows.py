@@ -68,8 +68,8 @@ def _stage(inputs: int, code: Code, target: int) -> RowStage:
 
 
 def _reduction_in_stages(step: Reduce) -> Rows | None:
-    along = [loop for loop in step.loops if loop.reduced and loop.extent > 1]
-    in_runs = all(loop.split == 1 for loop in along[1:])  # the slices of a row are runs of it
+    along = [dim for dim in step.dims if dim.reduced and dim.extent > 1]
+    in_runs = all(dim.split == 1 for dim in along[1:])  # the slices of a row are runs of it
     if step.combine not in _FOLDS or not in_runs or len(step.outputs) != 1:
         return None
     code, inputs, stages = step.code, len(step.inputs), []
@@ -117,7 +117,7 @@ def beside(first: Reduce | Rows, second: Reduce | Rows, here: int, there: int) -
 
 def _row_lanes(step: Rows) -> int:
     lanes = step.lane.lanes if step.lane.reduced else 1
-    return lanes * prod(loop.extent for loop in step.loops if loop.reduced)
+    return lanes * prod(dim.extent for dim in step.dims if dim.reduced)
 
 
 def _same_rows(found: Fit[LoopNest, LoopNest], is_map: bool) -> bool:
@@ -127,12 +127,12 @@ def _same_rows(found: Fit[LoopNest, LoopNest], is_map: bool) -> bool:
         return True
     if frame.lane.reduced != guest.lane.reduced:
         return False
-    matched = [(loop, step) for loop, step in zip(frame.loops, found.steps, strict=True) if step is not None]
-    if any(loop.reduced != guest.loops[step[0]].reduced for loop, step in matched):
+    matched = [(dim, step) for dim, step in zip(frame.dims, found.steps, strict=True) if step is not None]
+    if any(dim.reduced != guest.dims[step[0]].reduced for dim, step in matched):
         return False
-    if any(loop.reduced and loop.split != guest.loops[step[0]].split for loop, step in matched):
+    if any(dim.reduced and dim.split != guest.dims[step[0]].split for dim, step in matched):
         return False  # their sums have other slices
-    along = [step for loop, step in matched if loop.reduced]
+    along = [step for dim, step in matched if dim.reduced]
     return all(factor == 1 for _, factor in along) and along == sorted(along)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms, symbols_of
 from openspyre.backend.fusion.memory import Listed, Memory
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Use
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Use
 from openspyre.spec.ops.expression import Lane, Value, call, trace
 from openspyre.spec.sharing import nothing_shared
 
@@ -26,8 +26,8 @@ def mapped(
         return call(opcode, *values)
 
     code = trace(body, (Lane.FLOAT,) * len(inputs))
-    loops = tuple(Loop(extent) for extent in extents)
-    return Map(name, loops, LaneBlock(64, 64, -1), inputs, (output,), code)
+    dims = tuple(Dim(extent) for extent in extents)
+    return Map(name, dims, LaneBlock(64, 64, -1), inputs, (output,), code)
 
 
 def fused(*steps: Map, memory: Memory = MEMORY) -> tuple[Map, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.forms import Bound, Forms
 from openspyre.backend.fusion.values import Home
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind
 from openspyre.spec.ops.expression import Code
 from openspyre.spec.sharing import nothing_shared
 
@@ -17,7 +17,7 @@ def step(name: str, *symbols: int, scalar: int | None = None) -> Map:
     """A step that reads all symbols but the last, which it writes."""
     operands = tuple(Operand(OperandKind.VECTOR, symbol, 64 * place, (64,)) for place, symbol in enumerate(symbols))
     number = () if scalar is None else (Operand(OperandKind.SCALAR, scalar, 0, (0,)),)
-    return Map(name, (Loop(8),), LaneBlock(64, 64, -1), (*operands[:-1], *number), operands[-1:], NOTHING)
+    return Map(name, (Dim(8),), LaneBlock(64, 64, -1), (*operands[:-1], *number), operands[-1:], NOTHING)
 
 
 def bind(forms: Forms, made: Map, *symbols: int) -> Bound:

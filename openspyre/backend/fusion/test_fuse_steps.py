@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.backend.fusion import FuseSteps
-from openspyre.program.model import LaneBlock, Loop, Map, Operand, OperandKind, Program, Space, Step, Use
+from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program, Space, Step, Use
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, Value, call, trace
 
@@ -25,7 +25,7 @@ def mapped(name: str, opcode: str, *operands: Operand) -> Map:
         return call(opcode, *values)
 
     code = trace(body, (Lane.FLOAT,) * (len(operands) - 1))
-    return Map(name, (Loop(8, 4),), LaneBlock(64, 64, -1), operands[:-1], operands[-1:], code)
+    return Map(name, (Dim(8, 4),), LaneBlock(64, 64, -1), operands[:-1], operands[-1:], code)
 
 
 def fused(*steps: Step, uses: tuple[Use, ...] = USES) -> tuple[Step, ...]:

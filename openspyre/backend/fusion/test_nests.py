@@ -1,4 +1,4 @@
-"""Where one step's points lie in another's loops: worked out by hand, and walked through point by point."""
+"""Where one step's points lie in another's dims: worked out by hand, and walked through point by point."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openspyre.backend.fusion.nests import Fit, Reference, fit, refined, widened
-from openspyre.program.model import LaneBlock, Loop, LoopNest, Operand, OperandKind
+from openspyre.program.model import Dim, LaneBlock, LoopNest, Operand, OperandKind
 
 STORED, READ = Reference(True, 0), Reference(False, 0)
 
@@ -21,7 +21,7 @@ def operand(*strides: int, offset: int = 0, symbol: int = 0, tile: int = 0, full
 
 def step(extents: tuple[int, ...], source: Operand, target: Operand, lane: LaneBlock | None = None) -> LoopNest:
     lane = lane or LaneBlock(64, 64, -1)
-    return LoopNest("s", tuple(Loop(extent) for extent in extents), lane, (source,), (target,))
+    return LoopNest("s", tuple(Dim(extent) for extent in extents), lane, (source,), (target,))
 
 
 def addresses(walked: Operand, extents: tuple[int, ...]) -> list[int]:
@@ -33,21 +33,21 @@ def addresses(walked: Operand, extents: tuple[int, ...]) -> list[int]:
 
 def pairs(maker: LoopNest) -> dict[int, int]:
     """What a maker reads for each element it stores."""
-    extents = tuple(loop.extent for loop in maker.loops)
+    extents = tuple(dim.extent for dim in maker.dims)
     stored, read = addresses(maker.outputs[0], extents), addresses(maker.inputs[0], extents)
     return dict(zip(stored, read, strict=True))
 
 
 def agrees(found: Fit[LoopNest, LoopNest]) -> bool:
     """At every point of the frame, the carried input is what the maker read for the element read there."""
-    extents = tuple(loop.extent for loop in found.frame.loops)
+    extents = tuple(dim.extent for dim in found.frame.dims)
     known = pairs(found.guest)
     read = addresses(found.frame.inputs[0], extents)
     carried = addresses(found.carried(found.guest.inputs[0]), extents)
     return [known[at] for at in read] == carried
 
 
-def test_loops_in_another_order_correspond_by_their_strides() -> None:
+def test_dims_in_another_order_correspond_by_their_strides() -> None:
     maker = step((48, 4), operand(256, 64, symbol=1), operand(64, 3072))
     reader = step((4, 48), operand(3072, 64), operand(64, 256, symbol=2))
     found = fit(reader, READ, maker, STORED)
@@ -57,12 +57,12 @@ def test_loops_in_another_order_correspond_by_their_strides() -> None:
     assert found.carried(maker.inputs[0]).strides == (64, 256)
 
 
-def test_a_loop_over_two_of_the_makers_is_cut() -> None:
+def test_a_dim_over_two_of_the_makers_is_cut() -> None:
     maker = step((6, 4), operand(1000, 64, symbol=1), operand(256, 64))
     reader = step((24,), operand(64), operand(64, symbol=2))
     found = fit(reader, READ, maker, STORED)
     assert found is not None
-    assert [loop.extent for loop in found.frame.loops] == [6, 4]
+    assert [dim.extent for dim in found.frame.dims] == [6, 4]
     assert found.exact
     assert agrees(found)
 
@@ -98,7 +98,7 @@ def test_full_precision_steps_widen_to_go_with_half_precision_ones() -> None:
     narrow = step((48, 8), operand(256, 32, full=True), operand(256, 32, full=True, symbol=1), LaneBlock(32, 256, 1))
     wide = widened(narrow, 64)
     assert wide is not None
-    assert (wide.loops[1].extent, wide.lane) == (4, LaneBlock(64, 256, 1))
+    assert (wide.dims[1].extent, wide.lane) == (4, LaneBlock(64, 256, 1))
     assert (wide.inputs[0].strides, wide.inputs[0].tile_stride) == ((256, 64), 32)
 
 
@@ -108,7 +108,7 @@ def test_an_odd_stick_is_never_loaded_with_one_that_is_not_there() -> None:
     assert widened(narrow, 64) is None
     wide = widened(narrow, 64, leaving=narrow.inputs[0])
     assert wide is not None
-    assert (wide.loops[1].extent, wide.lane) == (4, LaneBlock(64, 200, 1))
+    assert (wide.dims[1].extent, wide.lane) == (4, LaneBlock(64, 200, 1))
 
 
 def test_lanes_that_end_otherwise_are_not_exact() -> None:
@@ -126,11 +126,11 @@ def test_lanes_that_end_otherwise_are_not_exact() -> None:
 
 @given(st.permutations([(2, 1), (3, 2), (4, 6), (5, 24)]), st.integers(1, 4), st.data())
 def test_wherever_a_fit_is_found_it_names_the_makers_element(
-    loops: list[tuple[int, int]], cut: int, data: st.DataObject
+    dims: list[tuple[int, int]], cut: int, data: st.DataObject
 ) -> None:
-    """A maker of 120 sticks in any order of loops; readers with loops of their own choice over the same buffer."""
-    extents = tuple(extent for extent, _ in loops)
-    maker = step(extents, operand(*(7919 * (k + 1) for k in range(4)), symbol=1), operand(*(64 * s for _, s in loops)))
+    """A maker of 120 sticks in any order of dims; readers with dims of their own choice over the same buffer."""
+    extents = tuple(extent for extent, _ in dims)
+    maker = step(extents, operand(*(7919 * (k + 1) for k in range(4)), symbol=1), operand(*(64 * s for _, s in dims)))
     inner = data.draw(st.sampled_from([1, 2, 3, 4, 6, 12, 24]))
     outer = data.draw(st.integers(1, 120 // inner // cut))
     first = data.draw(st.integers(0, 120 - ((outer - 1) * cut + 1) * inner))
@@ -141,9 +141,9 @@ def test_wherever_a_fit_is_found_it_names_the_makers_element(
         assert not found.exact or outer * inner == 120
 
 
-def test_cut_loops_keep_all_cores_where_they_can() -> None:
-    made = replace(step((24,), operand(64), operand(64, symbol=1)), loops=(Loop(24, 8),))
+def test_cut_dims_keep_all_cores_where_they_can() -> None:
+    made = replace(step((24,), operand(64), operand(64, symbol=1)), dims=(Dim(24, 8),))
     cut = refined(made, 0, 4)
     assert cut is not None
-    assert cut.loops == (Loop(6, 2), Loop(4, 4))
+    assert cut.dims == (Dim(6, 2), Dim(4, 4))
     assert cut.inputs[0].strides == (256, 64)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openspyre.backend.fusion.memory import Listed, Touch
 from openspyre.backend.fusion.stick_map import StickMap, Sticks, sticks_of
 from openspyre.backend.fusion.values import Home, Values, values_of
-from openspyre.program.model import LaneBlock, Loop, Operand, OperandKind, Scatter
+from openspyre.program.model import Dim, LaneBlock, Operand, OperandKind, Scatter
 from openspyre.program.reach import Piece, pieces
 from openspyre.spec.ops.expression import Lane, trace
 
@@ -24,7 +24,7 @@ def at(first_row: int, stride: int = 64, symbol: int = POOL, kind: OperandKind =
 
 
 def moved(source: Operand, target: Operand, rows: int = 4, lanes: int = 64) -> Touch:
-    return Touch("m", (Loop(rows),), LaneBlock(64, lanes, -1), (source,), (target,))
+    return Touch("m", (Dim(rows),), LaneBlock(64, lanes, -1), (source,), (target,))
 
 
 def values(*steps: Listed) -> Values:
@@ -88,7 +88,7 @@ def test_a_scatter_may_leave_what_was_there() -> None:
 
 
 def test_too_much_to_look_at_is_left_alone() -> None:
-    far = replace(moved(at(0, symbol=X), at(0, 128)), loops=(Loop(1 << 23),))
+    far = replace(moved(at(0, symbol=X), at(0, 128)), dims=(Dim(1 << 23),))
     assert values_of((far,), 2, frozenset({POOL})) is None
     assert values_of((moved(at(0, symbol=X), at(-1)),), 2, frozenset({POOL})) is None
 
@@ -151,7 +151,7 @@ def test_writers_are_those_of_every_byte(accesses: list[tuple[bool, Sticks]]) ->
 
 def test_the_lanes_of_a_last_block_are_counted() -> None:
     operand = Operand(OperandKind.VECTOR, 0, 0, (64, 640))
-    step = Touch("s", (Loop(10), Loop(3)), LaneBlock(64, 150, 1), (operand,), (operand,))
+    step = Touch("s", (Dim(10), Dim(3)), LaneBlock(64, 150, 1), (operand,), (operand,))
     assert sum(_elements(piece) for piece in pieces(step, 0, output=True)) == 10 * 150
     padded = replace(step, lane=LaneBlock(64, 150, 1, store_padding=True))
     assert sum(_elements(piece) for piece in pieces(padded, 0, output=True)) == 10 * 3 * 64

@@ -65,7 +65,7 @@ def lies_in(operand: Operand, symbols: frozenset[int]) -> bool:
 
 
 def _sticks(step: Listed, place: int, operand: Operand, output: bool, shapes: Shapes) -> tuple[Sticks, ...]:
-    """Steps made from one description share their loops: they touch alike, if elsewhere."""
+    """Steps made from one description share their dims: they touch alike, if elsewhere."""
     size = itemsize(operand.data_format)
     sticks, within = divmod(operand.offset * size, STICK_BYTES)
     key = _shape(step, place, operand, output, within)
@@ -92,7 +92,7 @@ def _shape(step: Listed, place: int, operand: Operand, output: bool, within: int
         case Touch():
             own = (step.exact,)
     shape = (operand.kind, operand.strides, operand.tile_stride, operand.data_format)
-    return (type(step), id(step.loops), id(step.lane), output, own, shape, within)
+    return (type(step), id(step.dims), id(step.lane), output, own, shape, within)
 
 
 def writes_all(step: Listed) -> bool:

@@ -58,7 +58,7 @@ def _widened(instance: Instance, access: Access, workspace: Workspace) -> tuple[
 
 
 def _product(instance: Instance, a: Access, b: Access, out: Access, n: str, k: str) -> Contract:
-    """Loops: batch and rows, the last of them the rows' longest, then blocks of n, then blocks of k."""
+    """Dims: batch and rows, the last of them the rows' longest, then blocks of n, then blocks of k."""
     rows = [axis for axis in instance.axes if axis.label not in (n, k)]
     own = [axis for axis in rows if a.moves(axis.label) and not b.moves(axis.label)]
     m = max(own or rows, key=lambda axis: axis.size, default=None)

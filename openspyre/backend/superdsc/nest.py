@@ -1,4 +1,4 @@
-"""Loops and operands of a step for an instance: along the sticks of what it writes, or point by point where a stick has several dims."""
+"""Dims and operands of a step for an instance: along the sticks of what it writes, or point by point where a stick has several dims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 
 from openspyre.artifact.superdsc import ONE_LANE, Component
 from openspyre.backend.superdsc.instance import Access, Instance
-from openspyre.program.model import Head, LaneBlock, Loop, Operand, OperandKind, Space
+from openspyre.program.model import Dim, Head, LaneBlock, Operand, OperandKind, Space
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
@@ -48,10 +48,10 @@ class Nest:
 
     def head(self, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...]) -> Head:
         """What a step begins with."""
-        return self.instance.op.name, self.loops(), self.lane_block(), inputs, outputs
+        return self.instance.op.name, self.dims(), self.lane_block(), inputs, outputs
 
-    def loops(self) -> tuple[Loop, ...]:
-        return tuple(Loop(part.extent, part.split, part.label in self.reduced) for part in self.parts)
+    def dims(self) -> tuple[Dim, ...]:
+        return tuple(Dim(part.extent, part.split, part.label in self.reduced) for part in self.parts)
 
     def lane_block(self) -> LaneBlock:
         if self.lane is None:
@@ -60,7 +60,7 @@ class Nest:
         return LaneBlock(self.lanes, self.instance.axis(self.lane).elements, place, self.lane in self.reduced)
 
     def cores(self) -> tuple[int, ...]:
-        """The core of each slice, the first loop's slices fastest."""
+        """The core of each slice, the first part's slices fastest."""
         labels = [axis.label for axis in self.instance.axes]
         ranges = [range(part.split) for part in reversed(self.parts)]
         found = []
@@ -198,7 +198,7 @@ def _fits(access: Access, lane: str) -> bool:
 
 
 def _points(label: str, size: int, split: int, accesses: tuple[Access, ...]) -> list[Part]:
-    """A dim cut where sticks end: outer loops count sticks, the innermost their elements."""
+    """A dim cut where sticks end: outer parts count sticks, the innermost their elements."""
     ends = {
         prod(stick.size for stick in access.tensor.sticks if stick.label == label)
         for access in accesses

@@ -157,7 +157,7 @@ def _bound(
 
 def _scalar(step: Step, operand: Operand, number: int) -> Operand:
     moves = isinstance(step, Relayout) or any(
-        stride for loop, stride in zip(step.loops, operand.strides, strict=True) if loop.extent > 1
+        stride for dim, stride in zip(step.dims, operand.strides, strict=True) if dim.extent > 1
     )
     if operand.kind is not OperandKind.SPLAT or moves or operand.offset:
         raise InternalError(f"{step.name}: takes a number of the launch for more than one value")
