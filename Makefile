@@ -103,8 +103,8 @@ fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: n
 	$(ON_ASAN_CARD) --kind texts --count 10000
 	$(ON_ASAN_CARD) --kind bundles --count 10000
 	$(ON_ASAN_CARD) --kind programs --count 10000
-	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_DOCUMENTED=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/foreign/test_random_bundles.py
-	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_MOVES=3000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_documented_moves.py
+	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_BUNDLES=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/foreign/test_random_bundles.py
+	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_MOVES=3000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/test_bundle_moves.py
 	OPENSPYRE_SANITIZE=1 OPENSPYRE_FUZZ_GRAPHS=2000 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/compile/test_random_graphs.py
 
 opinfo: build  ## every sample of OpInfo and module_db of torch on the card, eager and compiled (hours)

@@ -17,7 +17,7 @@ from openspyre.artifact import Emitted, write_launch
 from openspyre.backend import compile_emitted
 from openspyre.backend.job_plan import job_plan
 from openspyre.compiler import pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Role
 from openspyre.compiler.ir import Program as Graph
 from openspyre.compiler.text import print_program
@@ -34,7 +34,7 @@ def main() -> None:
     lowered = pipeline.run(graph, verify=True)
     names = ", ".join(type(step).__name__ for step in pipeline.passes())
     show(f"2. after {names}: layouts, a relayout for y, a split over the cores", ops_of(print_program(lowered)))
-    emitted = emit_documented(lowered)
+    emitted = emit_bundle(lowered)
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary) / "addition"
         write_launch(emitted, directory)

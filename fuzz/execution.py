@@ -8,16 +8,16 @@ from dataclasses import replace
 from math import prod
 from pathlib import Path
 
-from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
+from openspyre.artifact.bundle import Bundle, bundle_texts, read_bundle
 from openspyre.artifact.launch_spec import Argument, read_launch_spec
 from openspyre.backend import FuseSteps
-from openspyre.backend.superdsc import compile_documented
+from openspyre.backend.superdsc import compile_bundle
 from openspyre.card import cards, programs
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Program, Relayout, Step
 from openspyre.program.tree import steps_of
 from openspyre.spec.errors import IndexOutOfRange, SanitizerFinding, SpyreError, ValueOutOfRange
-from openspyre.tools.documented import ANY_BYTES, compiled_for, examine
+from openspyre.tools.bundle import ANY_BYTES, compiled_for, examine
 from openspyre.tools.launch_images import number_image
 from openspyre.tools.launches import Launch, execute, prepare
 
@@ -46,17 +46,17 @@ def judge_directory(directory: Path) -> str:
     return _run(prepare(bundle, _given(spec, sizes), spec, directory))
 
 
-def _check_files(bundle: DocumentedBundle) -> None:
+def _check_files(bundle: Bundle) -> None:
     """What was read is the same once it is written and read again."""
     with tempfile.TemporaryDirectory() as place:
-        for name, text in documented_texts(bundle).items():
+        for name, text in bundle_texts(bundle).items():
             (Path(place) / name).write_text(text, encoding="utf-8")
-        again = read_documented(Path(place))
+        again = read_bundle(Path(place))
     if again.ops != bundle.ops:
         raise Disagreement(f"it is another bundle once it was written: {again.ops} and not {bundle.ops}")
 
 
-def _sizes(bundle: DocumentedBundle) -> list[int]:
+def _sizes(bundle: Bundle) -> list[int]:
     """As long as the program reaches: of a table, some rows."""
     touched = footprints(compiled_for(bundle, [BLOCK] * bundle.arguments))
     return [min(ANY_BYTES, max(128, touched[n].end if n in touched else 128)) for n in range(bundle.arguments)]
@@ -83,10 +83,10 @@ def _run(launch: Launch) -> str:
     return "executed"
 
 
-def _run_in_spite(bundle: DocumentedBundle) -> None:
+def _run_in_spite(bundle: Bundle) -> None:
     """What the verifier refuses may reach the card all the same: whatever the card loads must be safe to run."""
     try:
-        program = compile_documented(bundle, [BLOCK] * bundle.arguments)
+        program = compile_bundle(bundle, [BLOCK] * bundle.arguments)
     except Exception:
         return  # the back end takes valid bundles only
     judge_program(program, dict.fromkeys(program.symbols, BLOCK))

@@ -19,8 +19,8 @@ import numpy as np
 from fuzz import execution, text_mutants
 from fuzz.model_mutants import mutant
 from fuzz.samples import samples
+from openspyre.artifact.bundle import Bundle, bundle_texts, read_bundle
 from openspyre.artifact.directory import json_text
-from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_spec import FILE, Argument, launch_spec_json
 from openspyre.backend import FuseSteps, compile_emitted
@@ -38,7 +38,7 @@ class Original:
     """A sound bundle of at most ten ops: as a model with what its launch's arguments are, if anybody says, and as files."""
 
     name: str
-    bundle: DocumentedBundle
+    bundle: Bundle
     arguments: tuple[Argument, ...] | None
     files: dict[str, str]
 
@@ -47,7 +47,7 @@ class Original:
 def originals() -> tuple[Original, ...]:
     found = [_ours(emitted) for emitted in samples()]
     for directory in (ROOT / "examples" / "kernel_directory", *sorted(VECTORS.glob("*/*/launch_0/bundle"))):
-        bundle = read_documented(directory)
+        bundle = read_bundle(directory)
         if len(list(bundle.function.executions())) <= 10:
             files = {path.name: path.read_text() for path in directory.iterdir()}
             found.append(Original(str(directory), bundle, None, files))
@@ -62,9 +62,9 @@ def _ours(emitted: Emitted) -> Original:
     return Original(emitted.name, emitted.bundle, arguments, _texts(emitted.bundle, arguments))
 
 
-def _texts(bundle: DocumentedBundle, arguments: tuple[Argument, ...] | None) -> dict[str, str]:
+def _texts(bundle: Bundle, arguments: tuple[Argument, ...] | None) -> dict[str, str]:
     spec = {} if arguments is None else {FILE: json_text(launch_spec_json(arguments))}
-    return documented_texts(bundle) | spec
+    return bundle_texts(bundle) | spec
 
 
 def unpack(original: Original, files: dict[str, str], directory: Path) -> Path:
@@ -79,7 +79,7 @@ def unpack(original: Original, files: dict[str, str], directory: Path) -> Path:
     return directory
 
 
-def bundle(rng: random.Random) -> tuple[str, Original, DocumentedBundle, tuple[Argument, ...] | None]:
+def bundle(rng: random.Random) -> tuple[str, Original, Bundle, tuple[Argument, ...] | None]:
     """What was done to a sample, and the bundle and arguments it leaves."""
     original = rng.choice(originals())
     changed, arguments = original.bundle, original.arguments

@@ -8,7 +8,7 @@ import numpy as np
 
 from openspyre.artifact.emitted import Emitted
 from openspyre.compiler import ir, pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
@@ -37,7 +37,7 @@ def dims(*sizes: int, reduced: tuple[int, ...] = ()) -> tuple[ir.Dim, ...]:
 
 
 def compiled(program: ir.Program) -> Emitted:
-    return emit_documented(pipeline.run(program, planning=IN_MEMORY, verify=True))
+    return emit_bundle(pipeline.run(program, planning=IN_MEMORY, verify=True))
 
 
 def pointwise() -> Emitted:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from openspyre import backend
-from openspyre.artifact.documented_check import check_documented
+from openspyre.artifact.bundle_check import check_bundle
 from torch_spyre import _torch
 
 
@@ -16,7 +16,7 @@ def _every_bundle_is_valid():
     compile_emitted = backend.compile_emitted
 
     def checked(emitted):
-        assert check_documented(emitted.bundle) == []
+        assert check_bundle(emitted.bundle) == []
         return compile_emitted(emitted)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -7,7 +7,7 @@ from fused_bits import steps_with_equal_bits
 from openspyre.backend import FuseSteps, compile_emitted, host_form
 from openspyre.backend.fusion.maps import moves_bits
 from openspyre.compiler import pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.program.model import Rows
 
 ALONG_THE_STICK = [((48, 64), -1), ((3, 16, 256), -1), ((8, 1024), -1), ((5, 4096), -1), ((7, 200), -1), ((9, 33), -1)]
@@ -30,7 +30,7 @@ MIXED = ("wide_rms_norm",)  # fp32 rows of 70 lanes are three sticks, with which
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(("make", "size", "along"), CASES, ids=named)
 def test_a_chain_of_ops_is_one_step_over_rows(make, size, along, dtype):
-    bundle = emit_documented(pipeline.run(program_of(make, size, along, dtype), verify=True))
+    bundle = emit_bundle(pipeline.run(program_of(make, size, along, dtype), verify=True))
     steps_with_equal_bits(bundle)
     steps = FuseSteps().run(compile_emitted(host_form(bundle))).body
     kinds = [type(step) for step in steps if not moves_bits(step)]  # weights that lie otherwise are moved

@@ -11,7 +11,7 @@ from openspyre.backend import compile_emitted
 from openspyre.card import cards, programs
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.constant_values import DTYPES, KnownValues, computed
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.primitives import fma
 from openspyre.spec.encodings import float_bits, float_of, sen169_decode, sen169_encode, to_device, to_host
 from openspyre.spec.ops import TABLE, Kind
@@ -106,7 +106,7 @@ def on_card(op: ir.Op, hosts: dict[str, np.ndarray]) -> np.ndarray:
     buffers = tuple(ir.Buffer(name, dtype, (N,), (1,), role) for name, (role, dtype) in roles.items())
     asked = {s.name: replace(s, word=None) for s in op.inputs if isinstance(s, ir.Scalar)}
     later = replace(op, inputs=tuple(asked[i.name] if isinstance(i, ir.Scalar) else i for i in op.inputs))
-    bundle = emit_documented(pipeline.run(ir.Program("one", buffers, (later,), tuple(asked.values())), verify=True))
+    bundle = emit_bundle(pipeline.run(ir.Program("one", buffers, (later,), tuple(asked.values())), verify=True))
     placed = {
         buffer.name: place(buffer, hosts.get(buffer.name))
         for buffer in bundle.arguments

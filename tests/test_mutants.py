@@ -17,13 +17,13 @@ from fuzz import mutants
 from fuzz.execution import judge_directory
 from fuzz.model_mutants import mutant, sites, with_value
 from fuzz.samples import samples
+from openspyre.artifact.bundle import Bundle, bundle_texts
 from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
-from openspyre.artifact.documented import DocumentedBundle, documented_texts
 from openspyre.artifact.superdsc import Axis, Component, Stick, SuperDsc, Tensor
 from openspyre.backend import FuseSteps, compile_emitted
 from openspyre.program.model import Step
 from openspyre.spec.formats import DataFormats
-from openspyre.tools.documented import examine
+from openspyre.tools.bundle import examine
 
 SEED = 9
 COUNT = 300
@@ -103,14 +103,14 @@ def test_every_execution_of_a_file_must_lie_so_that_it_can_be_walked(tmp_path: P
     for second, problems in ((regular, 0), (shifted, 1)):
         directory = tmp_path / str(problems)
         directory.mkdir()
-        for name, text in documented_texts(_sum_over_cores(regular, second)).items():
+        for name, text in bundle_texts(_sum_over_cores(regular, second)).items():
             (directory / name).write_text(text)
         found = examine(directory)[1]
         assert len(found) == problems
         assert all("their addresses do not follow from the division" in str(problem) for problem in found)
 
 
-def _sum_over_cores(*places: dict[int, int]) -> DocumentedBundle:
+def _sum_over_cores(*places: dict[int, int]) -> Bundle:
     def tensor(number: int, first: int, rows: int) -> Tensor:
         return Tensor(
             name=f"Tensor{number}",
@@ -140,4 +140,4 @@ def _sum_over_cores(*places: dict[int, int]) -> DocumentedBundle:
         for place in places
     )
     parameters = (Parameter("arg_0_base_addr"), Parameter("arg_1_base_addr"))
-    return DocumentedBundle("twice", Function(parameters, executions), {"sdsc_0.json": op})
+    return Bundle("twice", Function(parameters, executions), {"sdsc_0.json": op})

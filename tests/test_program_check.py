@@ -10,7 +10,7 @@ from fuzz import samples
 from openspyre import backend
 from openspyre.card import programs
 from openspyre.compiler import pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.text import parse_program
 from openspyre.program.model import Gather, Map, OperandKind, Program, Reduce, Rows, Scatter, Step
 from openspyre.program.verify import problems
@@ -84,7 +84,7 @@ def card_takes(program: Program) -> bool:
 
 def steps() -> list[tuple[Program, Step]]:
     draws = [DRAW.format(row=row, dtype=dtype, first=a, second=b) for row, dtype, a, b in DRAWS]
-    drawn = [emit_documented(pipeline.run(parse_program(text), verify=True)) for text in draws]
+    drawn = [emit_bundle(pipeline.run(parse_program(text), verify=True)) for text in draws]
     made = [backend.FuseSteps().run(backend.compile_emitted(bundle)) for bundle in (*samples.samples(), *drawn)]
     opcodes = {
         i.opcode for program in made for step in program.steps if isinstance(step, Map) for i in step.code.instructions

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from documented_bits import agrees
+from bundle_bits import agrees
 from fused_bits import results, steps_with_equal_bits
 
 from openspyre.backend import compile_emitted
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Access, Buffer, Dim, InScratchpad, Op, Program, Role
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
@@ -73,7 +73,7 @@ def lowered(program, plan):
 
 
 def bits(program):
-    emitted = emit_documented(program)
+    emitted = emit_bundle(program)
     return {name: array.tobytes() for name, array in results(emitted, compile_emitted(emitted), 1, 7).items()}
 
 
@@ -136,7 +136,7 @@ def test_a_value_that_was_written_over_is_not_read_on_the_host():
     wrong = replace(
         right, buffers=tuple(replace(b, place=InScratchpad(0)) if b.name in "tu" else b for b in right.buffers)
     )
-    emitted = emit_documented(wrong)
+    emitted = emit_bundle(wrong)
     steps_with_equal_bits(emitted)
     (name, found), *_ = results(emitted, compile_emitted(emitted), 1, 7).items()
     assert name == "z" and not np.any(np.nan_to_num(found)), "u - u"

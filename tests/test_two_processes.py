@@ -23,7 +23,7 @@ from torch_spyre.ops import eager, programs
 
 card = {name: tensor.to("spyre") for name, tensor in inputs().items()}
 names = {tensor.untyped_storage().data_ptr(): name for name, tensor in card.items()}
-emit_one, compile_one = programs.emit_documented, eager.compile_call
+emit_one, compile_one = programs.emit_bundle, eager.compile_call
 bundles, calls = [], []
 
 def keep_bundle(program, **options):
@@ -35,7 +35,7 @@ def keep_call(operator, values):
     calls.append((eager.Call(eager._bindings[operator.removeprefix("aten::")][0], values), plan))
     return plan
 
-programs.emit_documented, eager.compile_call = keep_bundle, keep_call
+programs.emit_bundle, eager.compile_call = keep_bundle, keep_call
 for step, work in STEPS.items():
     bundles.clear(), calls.clear()
     work(card)

@@ -10,7 +10,7 @@ from bench.registry import ONE, case
 from bench.timing import Effort, Measurement, summarize
 from openspyre.artifact import write_launch
 from openspyre.compiler import pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.spec.layout import SpyreTensorLayout
 
@@ -44,6 +44,6 @@ def emit_and_write(effort: Effort) -> Measurement:
     for _ in range(effort.least_rounds):
         with tempfile.TemporaryDirectory() as directory:
             start = time.perf_counter()
-            write_launch(emit_documented(lowered), Path(directory) / "bundle")
+            write_launch(emit_bundle(lowered), Path(directory) / "bundle")
             seconds.append(time.perf_counter() - start)
     return summarize(seconds)

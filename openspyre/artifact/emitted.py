@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from openspyre.artifact import bundle_function
+from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
-from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Component, Provenance, SuperDsc, Tensor
 from openspyre.spec.formats import DataFormats
@@ -67,13 +67,13 @@ class Emitted:
     extensions: tuple[tuple[str, str], ...] = ()  # of each op that is none of the hardware's, its row and the reason
 
     @property
-    def bundle(self) -> DocumentedBundle:
+    def bundle(self) -> Bundle:
         """As files have it: every execution has its own, and symbols go on from file to file."""
         outside = (n for n, argument in enumerate(a for a in self.arguments if a.role != "pool"))
         names = [POOL if a.role == "pool" else f"arg_{next(outside)}_base_addr" for a in self.arguments]
         files = _Files()
         body = tuple(files.node(node) for node in self.body)
-        return DocumentedBundle(self.name, Function(tuple(map(Parameter, names)), body), files.ops)
+        return Bundle(self.name, Function(tuple(map(Parameter, names)), body), files.ops)
 
     @property
     def executions(self) -> tuple[Execution, ...]:

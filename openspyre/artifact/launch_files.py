@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openspyre.artifact.bundle import bundle_texts
 from openspyre.artifact.directory import json_text
-from openspyre.artifact.documented import documented_texts
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_spec import FILE, Argument, launch_spec_json
 from openspyre.spec.errors import InvalidArgument
@@ -58,7 +58,7 @@ def _write(emitted: Emitted, place: Path, values: Mapping[str, NDArray[Any]], nu
         _with_values(argument, place / file_of(argument.name, number), values, numbers)
         for number, argument in enumerate(emitted.arguments)
     ]
-    files = documented_texts(emitted.bundle) | {FILE: json_text(launch_spec_json(tuple(arguments)))}
+    files = bundle_texts(emitted.bundle) | {FILE: json_text(launch_spec_json(tuple(arguments)))}
     for name, text in files.items():
         (place / name).write_text(text, encoding="utf-8")
 

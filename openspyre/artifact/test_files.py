@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz.samples import pointwise, ramp, samples
-from openspyre.artifact import Emitted, InvalidBundle, Problem, read_documented, write_launch
-from openspyre.artifact.documented import parse_documented
+from openspyre.artifact import Emitted, InvalidBundle, Problem, read_bundle, write_launch
+from openspyre.artifact.bundle import parse_bundle
 from openspyre.artifact.extensions.description import (
     Attribute,
     Constant,
@@ -95,7 +95,7 @@ def test_a_record_survives_its_text(record: Description) -> None:
 @pytest.mark.parametrize("emitted", samples(), ids=lambda emitted: emitted.name)
 def test_samples_are_read_as_they_were_written(emitted: Emitted, tmp_path: Path) -> None:
     write_launch(emitted, tmp_path / "deep" / "bundle")
-    found = read_documented(tmp_path / "deep" / "bundle")
+    found = read_bundle(tmp_path / "deep" / "bundle")
     assert found.ops == emitted.bundle.ops
     assert found.function.parameters == emitted.bundle.function.parameters
     assert [(e.file, dict(e.symbols)) for e in found.function.listed()] == [
@@ -148,7 +148,7 @@ def directory(tmp_path: Path) -> Path:
 
 def problems_of(directory: Path) -> list[Problem]:
     problems: list[Problem] = []
-    parse_documented(directory, problems)
+    parse_bundle(directory, problems)
     return problems
 
 
@@ -211,7 +211,7 @@ def test_reading_a_damaged_bundle_raises_the_same_list(directory: Path) -> None:
     (directory / "sdsc_0.json").unlink()
     (directory / "sdsc_1.json").write_text("{")
     with pytest.raises(InvalidBundle, match=r"sdsc_0\.json") as raised:
-        read_documented(directory)
+        read_bundle(directory)
     assert raised.value.problems == problems_of(directory)
 
 

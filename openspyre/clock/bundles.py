@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from openspyre.artifact.bundle import Bundle, addresses, read_bundle
 from openspyre.artifact.bundle_function import Address, Execute, Node
-from openspyre.artifact.documented import DocumentedBundle, addresses, read_documented
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.superdsc import Component, Tensor
 from openspyre.clock.kernels import Kernel
@@ -19,16 +19,16 @@ from openspyre.spec.machine import SPYRE, Machine
 
 def time_directory(directory: Path, machine: Machine = SPYRE) -> Timing:
     """A bundle's directory; InvalidBundle tells why it is none."""
-    return time_bundle(read_documented(directory), machine)
+    return time_bundle(read_bundle(directory), machine)
 
 
-def time_bundle(bundle: DocumentedBundle | Emitted, machine: Machine = SPYRE) -> Timing:
+def time_bundle(bundle: Bundle | Emitted, machine: Machine = SPYRE) -> Timing:
     """Every execution of a launch with its time."""
     documented = bundle.bundle if isinstance(bundle, Emitted) else bundle
     return time_items(documented.name, list(_items(documented)), machine, launch(machine))
 
 
-def _items(bundle: DocumentedBundle) -> Iterator[Item]:
+def _items(bundle: Bundle) -> Iterator[Item]:
     written: set[Address] = set()
     kernels: dict[str, Kernel] = {}
     for execute, times, body in _listed(bundle.function.body, 1, ()):

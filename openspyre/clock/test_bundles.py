@@ -6,8 +6,8 @@ from math import prod
 
 import pytest
 
+from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.bundle_function import Execute, Function, Loop, Node
-from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.superdsc import BROADCAST, ONE_LANE, PRESENT, Axis, Component, Stick, SuperDsc, Tensor
 from openspyre.clock import Resource, kernel_of, time_bundle
 from openspyre.clock.kernels import Division, Form, Layout, Matmul, Pointwise, Reduction, Runs
@@ -52,10 +52,10 @@ def rows_op(
     return op(name, {"mb": (rows, 32), "out": (columns, 1)}, tensors, len(where) - 1)
 
 
-def bundle(ops: list[SuperDsc], body: tuple[Node, ...] | None = None) -> DocumentedBundle:
+def bundle(ops: list[SuperDsc], body: tuple[Node, ...] | None = None) -> Bundle:
     files = {f"sdsc_{number}.json": each for number, each in enumerate(ops)}
     listed = tuple(Execute(file, (), number) for number, file in enumerate(files))
-    return DocumentedBundle("by hand", Function((), body or listed), files)
+    return Bundle("by hand", Function((), body or listed), files)
 
 
 def test_an_add_is_counted_in_bytes_and_runs() -> None:

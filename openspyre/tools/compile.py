@@ -10,7 +10,7 @@ from openspyre.backend.spyre_code import write_spyre_code
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Program
 from openspyre.spec.errors import InvalidArgument
-from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, read
+from openspyre.tools.bundle import ANY_BYTES, compiled_for, depends_on_size, read
 from openspyre.tools.launch_images import keyed
 
 

@@ -9,12 +9,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from openspyre.artifact.bundle import Bundle, addresses
 from openspyre.artifact.bundle_function import Address, Execute
-from openspyre.artifact.documented import DocumentedBundle, addresses
 from openspyre.artifact.launch_spec import Argument, read_launch_spec
 from openspyre.artifact.superdsc import PRESENT, Component, SuperDsc, Tensor
 from openspyre.program.footprint import footprints
-from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size, read
+from openspyre.tools.bundle import ANY_BYTES, compiled_for, depends_on_size, read
 
 _SCALES = {1: "", -1: "broadcast", -2: "one lane"}
 
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def summarise(bundle: DocumentedBundle, spec: tuple[Argument, ...] | None) -> dict[str, Any]:
+def summarise(bundle: Bundle, spec: tuple[Argument, ...] | None) -> dict[str, Any]:
     """Everything the text form shows, as data."""
     executions = list(bundle.function.executions())
     return {
@@ -51,7 +51,7 @@ def summarise(bundle: DocumentedBundle, spec: tuple[Argument, ...] | None) -> di
     }
 
 
-def _arguments(bundle: DocumentedBundle, spec: tuple[Argument, ...] | None) -> list[dict[str, Any]]:
+def _arguments(bundle: Bundle, spec: tuple[Argument, ...] | None) -> list[dict[str, Any]]:
     """What the bundle does with its arguments; what a launch spec calls them, where there is one."""
     touched = footprints(compiled_for(bundle, [ANY_BYTES] * bundle.arguments))
     names = bundle.argument_names
@@ -77,7 +77,7 @@ def _said(argument: Argument) -> dict[str, Any]:
     return {"name": argument.name, "role": argument.role} | tensor | value
 
 
-def _op(bundle: DocumentedBundle, execute: Execute, iterations: tuple[int, ...]) -> dict[str, Any]:
+def _op(bundle: Bundle, execute: Execute, iterations: tuple[int, ...]) -> dict[str, Any]:
     op = bundle.ops[execute.file]
     return {
         "file": execute.file,
@@ -133,7 +133,7 @@ def bytes_per_core(op: SuperDsc, tensor: Tensor) -> int:
     return 128 * sticks
 
 
-def _scratchpad_map(bundle: DocumentedBundle) -> list[dict[str, Any]]:
+def _scratchpad_map(bundle: Bundle) -> list[dict[str, Any]]:
     """What each op writes into the scratchpads, in order of execution."""
     found = []
     for number, (execute, _) in enumerate(bundle.function.executions()):

@@ -1,4 +1,4 @@
-"""Launch arguments of documented bundles as bytes of device memory: from raw images, from host arrays with a layout, or empty."""
+"""Launch arguments of bundles as bytes of device memory: from raw images, from host arrays with a layout, or empty."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.launch_spec import Argument
 from openspyre.program.footprint import Footprint, footprints
 from openspyre.program.model import Program
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import formats_of
-from openspyre.tools.documented import ANY_BYTES, compiled_for, depends_on_size
+from openspyre.tools.bundle import ANY_BYTES, compiled_for, depends_on_size
 from openspyre.tools.launch_images import load_array, number_image, tiled
 
 
@@ -22,14 +22,12 @@ from openspyre.tools.launch_images import load_array, number_image, tiled
 class Launch:
     """A bundle with the memory of its arguments: bytes, or how many zero bytes."""
 
-    bundle: DocumentedBundle
+    bundle: Bundle
     program: Program
     images: tuple[bytes, ...]
 
 
-def prepare(
-    bundle: DocumentedBundle, given: dict[int, bytes], spec: tuple[Argument, ...] | None, directory: Path
-) -> Launch:
+def prepare(bundle: Bundle, given: dict[int, bytes], spec: tuple[Argument, ...] | None, directory: Path) -> Launch:
     """The program and every argument's bytes. What nobody gave is zero if the program writes it before it reads it."""
     given = dict(given)
     if spec is not None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from openspyre.artifact.documented import DocumentedBundle
+from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.launch_files import file_of
 from openspyre.artifact.launch_spec import Argument, read_launch_spec
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import InvalidArgument
-from openspyre.tools.documented import read
+from openspyre.tools.bundle import read
 from openspyre.tools.launch_images import Key, keyed, load_array, parse_layout, tiled, untiled
 from openspyre.tools.launches import execute, host_image, prepare
 from openspyre.tools.named_arguments import named_images
@@ -76,9 +76,7 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     return 0
 
 
-def _by_segment(
-    options: argparse.Namespace, bundles: list[DocumentedBundle], specs: list[Spec | None]
-) -> list[dict[int, bytes]]:
+def _by_segment(options: argparse.Namespace, bundles: list[Bundle], specs: list[Spec | None]) -> list[dict[int, bytes]]:
     """Of each launch, the bytes of the arguments that are given by segment."""
     images, arrays, layouts = (keyed(f"--{name}", getattr(options, name)) for name in ("image", "arg", "layout"))
     for option, keys in (("--image", images), ("--arg", arrays), ("--layout", layouts)):
@@ -104,7 +102,7 @@ def _tiled(key: Key, path: str, layout: str | None, said: Argument | None) -> by
     return tiled(array, parse_layout(layout) if layout else None, None)
 
 
-def _check_keys(option: str, given: dict[Key, str], bundles: list[DocumentedBundle]) -> None:
+def _check_keys(option: str, given: dict[Key, str], bundles: list[Bundle]) -> None:
     for key in given:
         if key.launch >= len(bundles):
             raise InvalidArgument(f"{option} {key}: there are {len(bundles)} launch(es), counted from 0")

@@ -1,4 +1,4 @@
-"""Loops of the IR through the documented bundle, the back end and the card, against numpy. Values are small whole numbers."""
+"""Loops of the IR through the bundle, the back end and the card, against numpy. Values are small whole numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from openspyre.artifact import bundle_function
+from openspyre.artifact.bundle import Bundle, bundle_texts
 from openspyre.artifact.bundle_function import Execute
-from openspyre.artifact.documented import DocumentedBundle, documented_texts
 from openspyre.backend import FuseSteps, compile_emitted
-from openspyre.backend.superdsc import compile_documented
+from openspyre.backend.superdsc import compile_bundle
 from openspyre.card import cards, programs
 from openspyre.compiler import ir
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.loops import unrolled
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
@@ -29,7 +29,7 @@ from openspyre.program.model import Program, Repeat, Step
 from openspyre.program.verify import problems
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.tools.documented import read
+from openspyre.tools.bundle import read
 from openspyre.tools.launch_images import number_image, tiled, untiled
 from openspyre.tools.launches import execute, prepare
 
@@ -46,12 +46,12 @@ def lowered(program: ir.Program) -> ir.Program:
     return program
 
 
-def ran(program: ir.Program, arrays: Arrays) -> tuple[DocumentedBundle, NDArray[Any]]:
+def ran(program: ir.Program, arrays: Arrays) -> tuple[Bundle, NDArray[Any]]:
     """The bundle as it is read back from its files, and what its launch leaves in y."""
-    emitted = emit_documented(program)
+    emitted = emit_bundle(program)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
-        for file, text in documented_texts(emitted.bundle).items():
+        for file, text in bundle_texts(emitted.bundle).items():
             (directory / file).write_text(text)
         bundle = read(directory)
         images = {
@@ -161,7 +161,7 @@ def test_a_thousand_tiles_are_one_loop_of_the_bundle_and_of_the_program() -> Non
     bundle, found = ran(lowered(ir.Program("long", buffers, (ir.Loop(1000, (op,)),))), arrays)
     np.testing.assert_array_equal(found, -arrays["x"])
     assert [type(node) for node in bundle.function.body] == [bundle_function.Loop]
-    (repeat,) = compile_documented(bundle, [size[0] * 128] * 2).body
+    (repeat,) = compile_bundle(bundle, [size[0] * 128] * 2).body
     assert isinstance(repeat, Repeat) and repeat.count == 1000 and all(isinstance(node, Step) for node in repeat.body)
 
 

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from openspyre.artifact import Problem, write_launch
-from openspyre.artifact.documented_check import check_documented
+from openspyre.artifact.bundle_check import check_bundle
 from openspyre.artifact.launch_spec import read_launch_spec
 from openspyre.compiler import ir, pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import formats_of
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.machine import MIB, SPYRE, Machine
-from openspyre.tools.documented import read
+from openspyre.tools.bundle import read
 from openspyre.tools.launch_images import untiled
 from openspyre.tools.launches import execute, prepare
 
@@ -103,8 +103,8 @@ def _is_counted_otherwise(problem: Problem, machine: Machine) -> bool:
 
 def run(program: ir.Program, arrays: dict[str, NDArray[Any]], machine: Machine = SPYRE) -> NDArray[Any]:
     """What the card makes of the bundle as it is read back from its directory."""
-    emitted = emit_documented(pipeline.run(program, machine))
-    problems = check_documented(emitted.bundle, machine)
+    emitted = emit_bundle(pipeline.run(program, machine))
+    problems = check_bundle(emitted.bundle, machine)
     assert [p for p in problems if not _is_counted_otherwise(p, machine)] == []
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place) / "bundle"

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import torch_spyre
-from openspyre.artifact.documented import read_documented
+from openspyre.artifact.bundle import read_bundle
 from openspyre.artifact.superdsc import Component
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from tests.foreign.vectors import ABSENT, VECTORS
 
 ALIKE = ["pw_chain", "broadcast_row", "sum_first", "mm", "bmm", "cat_rows", "slice_cols", "where_cmp", "cast_up"]
@@ -34,7 +34,7 @@ def copies_in(op):
 
 def theirs(name):
     """Ops of the reference, without those that only bring an argument into the scratchpads."""
-    ops = read_documented(VECTORS / "august" / name / "launch_0" / "bundle").ops.values()
+    ops = read_bundle(VECTORS / "august" / name / "launch_0" / "bundle").ops.values()
     return [fields(op) for op in ops if not copies_in(op)]
 
 
@@ -46,7 +46,7 @@ def ours(name, lowered, directory):
     inputs = [torch.ones(shape).half().to("spyre") for shape in shapes]
     torch_spyre.export_bundle(function, *inputs, directory=directory, with_inputs=False)  # whatever was compiled before
     program = lowered[-1]
-    ops = emit_documented(program).bundle.ops.values()
+    ops = emit_bundle(program).bundle.ops.values()
     return [fields(op) for op in ops if not copies_in(op)]
 
 

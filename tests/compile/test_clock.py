@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import torch_spyre
-from openspyre.artifact import read_documented
-from openspyre.backend.superdsc import compile_documented
+from openspyre.artifact import read_bundle
+from openspyre.backend.superdsc import compile_bundle
 from openspyre.clock import KernelClass, Resource, time_bundle, time_directory
 from openspyre.clock.kernels import Matmul, RoundTrip
 from openspyre.clock.programs import time_program
@@ -47,6 +47,6 @@ def test_an_op_the_hardware_does_not_have_is_a_round_trip(tmp_path: Path) -> Non
 def test_the_program_takes_what_its_bundle_takes(tmp_path: Path) -> None:
     x, w, b = (torch.randn(*size).half().to("spyre") for size in ((1024, 1024), (1024, 2048), (1024, 2048)))
     launch = exported(lambda x, w, b: torch.relu(x @ w + b) * b, x, w, b, directory=tmp_path)
-    bundle = read_documented(launch)
-    program = compile_documented(bundle, [1 << 30] * bundle.arguments)
+    bundle = read_bundle(launch)
+    program = compile_bundle(bundle, [1 << 30] * bundle.arguments)
     assert time_program(program).card_us == pytest.approx(time_bundle(bundle).card_us, rel=0.3)

@@ -15,7 +15,7 @@ from test_export import half, outputs
 
 import torch_spyre
 from openspyre.artifact.launch_spec import read_launch_spec
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Role
 from torch_spyre import _torch
 from torch_spyre.inductor.launching import launch
@@ -65,7 +65,7 @@ def test_what_is_made_of_counts_is_an_argument_that_the_launch_brings(lowered):
     assert [op.row for op in program.ops] == ["add"]
     (constant,) = [buffer for buffer in program.buffers if buffer.role is Role.CONSTANT]
     assert np.array_equal(np.frombuffer(constant.values, np.float16).reshape(64, 128), distances(64, 128).numpy())
-    assert emit_documented(program).extensions == ()
+    assert emit_bundle(program).extensions == ()
 
 
 def test_its_memory_is_counted_and_freed_with_its_program():
@@ -118,7 +118,7 @@ def test_causal_attention_has_its_mask_as_a_constant_that_blocks_share(lowered):
     (program,) = lowered
     (constant,) = [buffer for buffer in program.buffers if buffer.role is Role.CONSTANT]
     assert constant.size == (128, 384)
-    assert "causal_mask" not in {row for row, _ in emit_documented(program).extensions}
+    assert "causal_mask" not in {row for row, _ in emit_bundle(program).extensions}
     assert allocated() - before == 128 * 384 * 2
 
 

@@ -1,6 +1,6 @@
 """Every graph of the corpus: torch's numbers, eager's bits, torch's sizes, strides, dtypes and aliases, as few launches as stated.
 
-The program has the bits of the one without fusion. Its documented bundle says the same to the card and to the second reader, and asks
+The program has the bits of the one without fusion. Its bundle says the same to the card and to the second reader, and asks
 for no more extensions than stated.
 """
 
@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 import torch
+from bundle_bits import agrees
 from corpus import GRAPHS
-from documented_bits import agrees
 from extensions import EXTENSIONS
 from fused_bits import steps_with_equal_bits
 from judge import (

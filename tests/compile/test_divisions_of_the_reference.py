@@ -9,9 +9,9 @@ import re
 import pytest
 import torch
 
-from openspyre.artifact.documented import read_documented
+from openspyre.artifact.bundle import read_bundle
 from openspyre.artifact.superdsc import Component
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from tests.foreign.vectors import ABSENT, VECTORS
 from torch_spyre.inductor import launch
 
@@ -64,7 +64,7 @@ def shape(op):
 def theirs(name):
     """Without copies into scratchpads, and shuffles."""
     bundles = [launch / "bundle" for launch in sorted((VECTORS / "august" / name).glob("launch_*"))]
-    ops = [op for bundle in bundles for op in read_documented(bundle).ops.values()]
+    ops = [op for bundle in bundles for op in read_bundle(bundle).ops.values()]
     into = [op.op in ("identity", "shuffle") and op.tensors[-1].component is Component.SCRATCHPAD for op in ops]
     return [op for op, moved in zip(ops, into, strict=True) if not moved]
 
@@ -75,7 +75,7 @@ def ours(name, lowered):
     inputs = [torch.zeros(s).long() if i in whole else torch.ones(s).half() for i, s in enumerate(shapes)]
     launch.clear()  # another test may have compiled it
     torch.compile(function)(*(value.to("spyre") for value in inputs))
-    found = [op for program in lowered for op in emit_documented(program).bundle.ops.values()]
+    found = [op for program in lowered for op in emit_bundle(program).bundle.ops.values()]
     assert found, "nothing was compiled"
     return found
 

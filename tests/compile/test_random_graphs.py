@@ -1,6 +1,6 @@
 """Random graphs, compiled: the CPU's numbers, eager's descriptions and aliases, inputs left as torch leaves them.
 
-Every program has the bits of the one without fusion, and a documented bundle that the second reader agrees with. A failure names its seed and prints the smallest recipe that still fails.
+Every program has the bits of the one without fusion, and a bundle that the second reader agrees with. A failure names its seed and prints the smallest recipe that still fails.
 """
 
 import os
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from documented_bits import agrees
+from bundle_bits import agrees
 from fused_bits import steps_with_equal_bits
 from judge import ROUNDING, assert_aliased_alike, assert_described_alike, tensors
 from random_forms import inputs_of

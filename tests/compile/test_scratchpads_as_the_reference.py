@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_spyre
-from openspyre.artifact.documented import read_documented
+from openspyre.artifact.bundle import read_bundle
 from openspyre.artifact.superdsc import Component
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from tests.foreign.vectors import ABSENT, VECTORS
@@ -57,7 +57,7 @@ def theirs(name):
     launch = AUGUST / name / "launch_0"
     (first, *_) = json.loads((launch / "args.json").read_text())["args"]
     pool = first["bytes"] if first["parameter"] == "%pool_base_addr" else 0
-    return ops_of(read_documented(launch / "bundle")), pool
+    return ops_of(read_bundle(launch / "bundle")), pool
 
 
 def ours(name, lowered, directory):
@@ -70,7 +70,7 @@ def ours(name, lowered, directory):
         (launch,) = torch_spyre.export_bundle(
             function, *(tensor.to("spyre") for tensor in inputs), directory=directory, with_inputs=False
         )
-    return ops_of(read_documented(launch)), lowered[-1]
+    return ops_of(read_bundle(launch)), lowered[-1]
 
 
 def compared(name, lowered, directory):

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from openspyre.artifact.documented import documented_texts
-from openspyre.compiler.emit import emit_documented
+from openspyre.artifact.bundle import bundle_texts
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.text import print_program
 from openspyre.program.text import print_program as print_card_program
 from openspyre.spec.sharing import nothing_shared
@@ -76,9 +76,9 @@ def compiled(monkeypatch):
 
     def watched(program, watch=None, **options):
         made = real(program, watch, **options)
-        emitted = emit_documented(made.lowered)
+        emitted = emit_bundle(made.lowered)
         seen.append([print_program(replace(program, name="")), print_program(replace(made.lowered, name="")),
-                     documented_texts(emitted.bundle), emitted.arguments, print_card_program(replace(made.program, name=""))])  # fmt: skip
+                     bundle_texts(emitted.bundle), emitted.arguments, print_card_program(replace(made.program, name=""))])  # fmt: skip
         return made
 
     monkeypatch.setattr(specialise, "compile_program", watched)

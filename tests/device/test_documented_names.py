@@ -179,12 +179,12 @@ def _cores(size):
     from torch_spyre.ops import programs
 
     seen = []
-    keep = programs.emit_documented
-    programs.emit_documented = lambda program, **options: seen.append(program) or keep(program, **options)
+    keep = programs.emit_bundle
+    programs.emit_bundle = lambda program, **options: seen.append(program) or keep(program, **options)
     try:
         torch.neg(torch.ones(size, device="spyre"))
     finally:
-        programs.emit_documented = keep
+        programs.emit_bundle = keep
     split = 1
     for dim in seen[-1].ops[-1].dims:
         split *= dim.split

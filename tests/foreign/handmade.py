@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.bundle_function import Address, Execute, Function, Parameter
-from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.superdsc import Axis, Component, Constant, Stick, SuperDsc, Tensor
 from openspyre.spec.formats import DataFormats
 
 FP16 = DataFormats.SEN169_FP16
 
 
-def softmax(rows: int, columns: int, cores: int) -> DocumentedBundle:
+def softmax(rows: int, columns: int, cores: int) -> Bundle:
     """Six ops over a tensor divided by rows: the middle ones live in the scratchpads alone."""
     return Maker(rows, columns, cores).softmax()
 
@@ -73,7 +73,7 @@ class Maker:
         places = tuple((symbol, Address(argument, core * rows_per_core * 128)) for core, symbol in enumerate(symbols))
         self.body.append(Execute(file, places, 0))
 
-    def softmax(self) -> DocumentedBundle:
+    def softmax(self) -> Bundle:
         row, x = 0, 4096  # bytes in the scratchpads: one value per row, and the rows
         self.op("identity", [self.tensor(0, None), self.tensor(1, x)], argument=0)
         self.op("max", [self.tensor(0, x), self.tensor(1, row, one_lane=True)], accumulates=True)
@@ -82,4 +82,4 @@ class Maker:
         self.op("sum", [self.tensor(0, x), self.tensor(1, row, one_lane=True)], accumulates=True)
         self.op("realdiv", [self.tensor(0, x), self.tensor(1, row, one_lane=True), self.tensor(2, None)], argument=1)
         parameters = (Parameter("arg_0_base_addr"), Parameter("arg_1_base_addr"))
-        return DocumentedBundle("softmax", Function(parameters, tuple(self.body)), self.ops)
+        return Bundle("softmax", Function(parameters, tuple(self.body)), self.ops)

@@ -9,8 +9,8 @@ import random
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.bundle_function import Address, Execute, Function, Loop, Node, Parameter
-from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.superdsc import (
     Axis,
     Component,
@@ -50,7 +50,7 @@ class Random:
     """A bundle, the bytes of its arguments, and whether its numbers leave room for the last code."""
 
     said: str
-    bundle: DocumentedBundle
+    bundle: Bundle
     argument_bytes: tuple[int, ...]
     formats: tuple[DataFormats, ...]
     indices: dict[int, int] = field(default_factory=dict)  # argument -> its indices are below this
@@ -487,9 +487,9 @@ class _Maker:
         self.nodes = (Loop(tiles, moving),)
         self.told = f"{tiles} tiles of {[(a.label, a.size, a.split) for a in axes]}"
 
-    def bundle(self) -> DocumentedBundle:
+    def bundle(self) -> Bundle:
         names = [Parameter(f"arg_{number}_base_addr") for number in range(len(self.sizes))] if self.symbolic else []
-        return DocumentedBundle("random", Function(tuple(names), self.nodes or tuple(self.body)), self.ops)
+        return Bundle("random", Function(tuple(names), self.nodes or tuple(self.body)), self.ops)
 
 
 def _moved(tensor: Tensor, starts: tuple[int, ...]) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from foreign.vectors import ABSENT, Argument, graphs, launches
 
-from openspyre.artifact.documented import documented_texts, read_documented
+from openspyre.artifact.bundle import bundle_texts, read_bundle
 from openspyre.backend import FuseSteps
 from openspyre.card import cards
 from openspyre.program.verify import problems
@@ -26,7 +26,7 @@ _GRAPHS = graphs()
 def test_memory_after_a_foreign_bundle_is_as_its_vector_says(graph):
     cards.get().clear_scratchpads()
     for launch in launches(graph):
-        bundle = read_documented(launch.bundle)
+        bundle = read_bundle(launch.bundle)
         given = {number: argument.before.tobytes() for number, argument in enumerate(launch.arguments)}
         if all((argument.before == argument.after).all() for argument in launch.arguments):
             given[len(given) - 1] = b"\xa5" * len(given[len(given) - 1])  # the result lay there already
@@ -69,7 +69,7 @@ def test_fusion_changes_no_bit_of_a_foreign_bundles_arguments(graph):
 
 def _after(launch, *, fuse):
     given = {number: argument.before.tobytes() for number, argument in enumerate(launch.arguments)}
-    prepared = prepare(read_documented(launch.bundle), given, None, launch.bundle)
+    prepared = prepare(read_bundle(launch.bundle), given, None, launch.bundle)
     fused = FuseSteps().run(prepared.program)
     assert problems(fused) == []
     after = execute(replace(prepared, program=fused) if fuse else prepared)
@@ -83,8 +83,8 @@ _AUGUST = [graph for graph in _GRAPHS if graph.parent.name == "august"]
 @pytest.mark.parametrize("graph", _AUGUST, ids=lambda graph: graph.name)
 def test_what_we_write_of_a_foreign_bundle_is_field_for_field_what_was_read(graph):
     for launch in launches(graph):
-        bundle = read_documented(launch.bundle)
-        for file, text in documented_texts(bundle).items():
+        bundle = read_bundle(launch.bundle)
+        for file, text in bundle_texts(bundle).items():
             if file.endswith(".json"):
                 assert json.loads(text) == json.loads((launch.bundle / file).read_text()), file
 
@@ -95,7 +95,7 @@ def test_the_pool_need_not_be_given(graph):
     cards.get().clear_scratchpads()
     (launch,) = launches(graph)
     given = {n: argument.before.tobytes() for n, argument in enumerate(launch.arguments) if not argument.is_pool}
-    after = execute(prepare(read_documented(launch.bundle), given, None, launch.bundle))
+    after = execute(prepare(read_bundle(launch.bundle), given, None, launch.bundle))
     for number, (found, argument) in enumerate(zip(after, launch.arguments, strict=True)):
         if not argument.is_pool:
             check(found, argument, exact=graph.name in EXACT, where=f"argument {number}")

@@ -8,7 +8,7 @@ import pytest
 from foreign.handmade import softmax
 from foreign.random_bundles import random_bundle
 
-from openspyre.artifact.documented import documented_texts, read_documented
+from openspyre.artifact.bundle import bundle_texts, read_bundle
 from openspyre.artifact.launch_spec import Argument, launch_spec_json
 from openspyre.program.footprint import footprints
 from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program
@@ -23,7 +23,7 @@ def kernel(tmp_path):
     """A kernel directory as another compiler would leave it."""
     directory = tmp_path / "kernel"
     directory.mkdir()
-    for name, text in documented_texts(softmax(8, 128, 4)).items():
+    for name, text in bundle_texts(softmax(8, 128, 4)).items():
         (directory / name).write_text(text)
     return directory
 
@@ -107,7 +107,7 @@ def test_the_hardwares_ops_are_listed(capsys):
 
 def test_the_size_of_what_an_index_chooses_from_must_be_known(tmp_path, capsys):
     made = next(m for m in map(random_bundle, range(1000)) if m.said.startswith("gather"))
-    for name, text in documented_texts(made.bundle).items():
+    for name, text in bundle_texts(made.bundle).items():
         (tmp_path / name).write_text(text)
     assert main(["compile", str(tmp_path)]) == 1
     assert "must be known: --bytes 1=N" in capsys.readouterr().err
@@ -144,7 +144,7 @@ def test_scratchpads_live_on_from_launch_to_launch(x, tmp_path):
         part = replace(
             whole, function=replace(whole.function, body=body), ops={node.file: whole.ops[node.file] for node in body}
         )
-        for name, text in documented_texts(part).items():
+        for name, text in bundle_texts(part).items():
             (directory / name).write_text(text)
     command = ["run", str(tmp_path / "kernel_0"), str(tmp_path / "kernel_1"), "--arg", f"0.0={tmp_path}/x.npy"]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
@@ -265,5 +265,5 @@ def test_a_directory_without_a_bundle_is_told(tmp_path, capsys):
 
 def test_unknown_fields_are_no_mistake(kernel):
     edit(kernel, "sdsc_3.json", lambda top, dsc: (top.update(aNewField_={"x": 1}), dsc.update(another_=[1, 2])))
-    assert read_documented(kernel).ops["sdsc_3.json"].op == "exp"
+    assert read_bundle(kernel).ops["sdsc_3.json"].op == "exp"
     assert main(["verify", str(kernel)]) == 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 from foreign.handmade import softmax
 
-from openspyre.artifact.documented import documented_texts
+from openspyre.artifact.bundle import bundle_texts
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.command import main
 from torch_spyre import _C
@@ -16,7 +16,7 @@ from torch_spyre import _C
 def kernel(tmp_path):
     directory = tmp_path / "kernel"
     directory.mkdir()
-    for name, text in documented_texts(softmax(8, 128, 4)).items():
+    for name, text in bundle_texts(softmax(8, 128, 4)).items():
         (directory / name).write_text(text)
     return directory
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from foreign.random_bundles import FP16, Random, random_bundle
 
-from openspyre.artifact.documented import documented_texts
+from openspyre.artifact.bundle import bundle_texts
 from openspyre.card import cards
 from openspyre.spec.encodings import sen169_encode
 from openspyre.spec.formats import DataFormats
-from openspyre.tools.documented import read
+from openspyre.tools.bundle import read
 from openspyre.tools.launches import execute, prepare
 from tests.independent import run
 
-COUNT = int(os.environ.get("OPENSPYRE_FUZZ_DOCUMENTED", "150"))
+COUNT = int(os.environ.get("OPENSPYRE_FUZZ_BUNDLES", "150"))
 # Functions of our own (N7) may differ from numpy's in the last code; all else is the same arithmetic in the same order.
 ROUNDED = ("exp", "tanh", "sigmoid", "silu", "softplus", "reciprocal", "realdiv", "sqrt")
 
@@ -42,7 +42,7 @@ def images(made: Random, seed: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_the_card_and_the_second_reader_leave_the_same_memory(seed, tmp_path):
     made = random_bundle(seed)
-    for name, text in documented_texts(made.bundle).items():
+    for name, text in bundle_texts(made.bundle).items():
         (tmp_path / name).write_text(text)
     before = images(made, seed)
     (expected,) = run([tmp_path], [[image.copy() for image in before]])

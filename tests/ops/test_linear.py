@@ -8,7 +8,7 @@ from torch import nn
 
 from openspyre.backend import FuseSteps, compile_emitted, host_form
 from openspyre.backend.fusion.maps import moves_bits
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.program.model import Contract, Map
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.device.layouts import set_spyre_tensor_layout
@@ -98,7 +98,7 @@ def test_a_call_moves_no_weight(lowered_programs):
         nn.functional.linear(x, model.weight.detach().cpu().to("spyre"), model.bias)
     for program, moved in zip(lowered_programs, ([], ["restickify"]), strict=True):
         assert [op.row for op in program.ops] == [*moved, "batchmatmul", "add"]
-        steps = FuseSteps().run(compile_emitted(host_form(emit_documented(program)))).body
+        steps = FuseSteps().run(compile_emitted(host_form(emit_bundle(program)))).body
         assert [type(step) for step in steps] == [Contract, Map]
         assert not any(moves_bits(step) for step in steps)
 

@@ -16,7 +16,7 @@ from openspyre.artifact.emitted import Emitted
 from openspyre.card import programs
 from openspyre.card.cards import settings_in_force
 from openspyre.compiler import pipeline
-from openspyre.compiler.emit import emit_documented
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
 from openspyre.spec.errors import InvalidArgument, SpyreError
@@ -52,7 +52,7 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     """All the way, with fusion unless the user has switched it off."""
     lowered = pipeline.run(ir, planned_machine(), planning(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
-    emitted = emit_documented(lowered, k_fast=config.core_id_k_fast_emission)
+    emitted = emit_bundle(lowered, k_fast=config.core_id_k_fast_emission)
     made = perf_counter()
     unfused = backend.compile_emitted(emitted)
     fused = backend.fused_on_host(emitted, unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)

@@ -1,12 +1,12 @@
-"""From a documented bundle to a program: the steps of every execution, in order. Nothing is placed, divided or reordered here."""
+"""From a bundle to a program: the steps of every execution, in order. Nothing is placed, divided or reordered here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from openspyre.artifact.bundle import Bundle, addresses
 from openspyre.artifact.bundle_function import Execute
-from openspyre.artifact.documented import DocumentedBundle, addresses
 from openspyre.artifact.superdsc import Indirection, SuperDsc
 from openspyre.backend.superdsc.contraction import lower_contraction
 from openspyre.backend.superdsc.extension import lower_extension
@@ -64,7 +64,7 @@ def lowering_of_name(op: str) -> Lowering | None:
     return None
 
 
-def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) -> Program:
+def compile_bundle(bundle: Bundle, argument_bytes: Sequence[int]) -> Program:
     """The program of a bundle whose arguments have so many bytes: its symbols are the arguments in order."""
     workspace = Workspace(len(argument_bytes))
 
@@ -76,7 +76,7 @@ def compile_documented(bundle: DocumentedBundle, argument_bytes: Sequence[int]) 
     return Program(bundle.name, bundle.argument_names, (), body, workspace.bytes, whole_sticks=True, uses=uses)
 
 
-def _uses(bundle: DocumentedBundle, body: tuple[Node, ...]) -> Iterator[Use]:
+def _uses(bundle: Bundle, body: tuple[Node, ...]) -> Iterator[Use]:
     """Nothing says which arguments are fresh or lie apart; only a pool, which comes first, is nobody else's."""
     written = {o.symbol for step, _ in steps_of(body) for o in step.outputs if o.space is Space.MEMORY}
     for number in range(bundle.arguments):
@@ -86,7 +86,7 @@ def _uses(bundle: DocumentedBundle, body: tuple[Node, ...]) -> Iterator[Use]:
             yield Use.SHARED if number in written else Use.READ
 
 
-def lowering_problems(bundle: DocumentedBundle, argument_bytes: int) -> list[tuple[str, str]]:
+def lowering_problems(bundle: Bundle, argument_bytes: int) -> list[tuple[str, str]]:
     """Files whose op cannot become steps, and why. Executions of a file whose places lie alike are tried once."""
     sizes = [argument_bytes] * bundle.arguments
     found: dict[tuple[str, str], None] = {}
@@ -113,9 +113,7 @@ def _form(execute: Execute, iterations: tuple[int, ...]) -> tuple[tuple[int, int
     return tuple(form)
 
 
-def _problems_of(
-    bundle: DocumentedBundle, execute: Execute, iterations: tuple[int, ...], sizes: Sequence[int]
-) -> Iterator[str]:
+def _problems_of(bundle: Bundle, execute: Execute, iterations: tuple[int, ...], sizes: Sequence[int]) -> Iterator[str]:
     try:
         steps = _steps(bundle, execute, iterations, sizes, Workspace(len(sizes)))
     except InvalidArgument as error:
@@ -126,7 +124,7 @@ def _problems_of(
 
 
 def _steps(
-    bundle: DocumentedBundle,
+    bundle: Bundle,
     execute: Execute,
     iterations: tuple[int, ...],
     argument_bytes: Sequence[int],

@@ -1,4 +1,4 @@
-"""`torch_spyre.export_bundle`: what a compiled function launches, as documented bundles in directories that run without torch."""
+"""`torch_spyre.export_bundle`: what a compiled function launches, as bundles in directories that run without torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from openspyre.artifact.launch_files import write_launch
 from openspyre.compiler import ir, pipeline
-from openspyre.compiler.emit import Emitted, emit_documented
+from openspyre.compiler.emit import Emitted, emit_bundle
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, require_supported
@@ -57,7 +57,7 @@ def export_bundle(
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """A launch: the documented bundle, and the values that its arguments had before."""
+    """A launch: the bundle, and the values that its arguments had before."""
 
     emitted: Emitted
     values: dict[str, NDArray[Any]]
@@ -92,7 +92,7 @@ class _Recorder:
             given = {
                 s.name: _held(word, s.dtype) for s, word in zip(lowered.scalars, words, strict=True) if word is not None
             }
-            self.launches.append(_Launch(emit_documented(lowered), _arguments(lowered, known), given))
+            self.launches.append(_Launch(emit_bundle(lowered), _arguments(lowered, known), given))
         return results
 
 

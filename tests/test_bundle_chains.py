@@ -1,4 +1,4 @@
-"""Normalisations as they are launched, fused with the launch's numbers: one step, with the bits of the documented bundle's sequence."""
+"""Normalisations as they are launched, fused with the launch's numbers: one step, with the bits of the bundle's sequence."""
 
 import math
 from dataclasses import replace
@@ -8,10 +8,10 @@ import pytest
 from chains import CHAINS, layer_norm, program_of, variance
 
 from openspyre.backend import FuseSteps, compile_emitted
-from openspyre.backend.superdsc import compile_documented
+from openspyre.backend.superdsc import compile_bundle
 from openspyre.card import cards, programs
 from openspyre.compiler import pipeline
-from openspyre.compiler.emit.documented import emit_documented
+from openspyre.compiler.emit.bundle import emit_bundle
 from openspyre.program.model import Relayout, Rows, Use
 from openspyre.program.verify import problems
 from openspyre.spec.encodings import sen169_encode
@@ -50,10 +50,10 @@ def run(program, arguments, names):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(("make", "size", "along"), CASES, ids=lambda v: getattr(v, "__name__", str(v)))
-def test_a_documented_chain_is_one_step_over_rows(make, size, along, dtype):
-    emitted = emit_documented(pipeline.run(program_of(make, size, along, dtype), planning=IN_MEMORY, verify=True))
+def test_a_chain_of_a_bundle_is_one_step_over_rows(make, size, along, dtype):
+    emitted = emit_bundle(pipeline.run(program_of(make, size, along, dtype), planning=IN_MEMORY, verify=True))
     arguments = emitted.arguments
-    plain = compile_documented(emitted.bundle, [argument.bytes for argument in arguments])
+    plain = compile_bundle(emitted.bundle, [argument.bytes for argument in arguments])
     plain = replace(plain, uses=tuple(USES.get(argument.role, Use.READ) for argument in arguments))
     assert all(math.isfinite(a.value or 0.0) for a in arguments)
     fused = FuseSteps().run(compile_emitted(emitted))

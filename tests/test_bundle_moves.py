@@ -1,10 +1,10 @@
-"""Relayouts of any views, as documented bundles: what both readers make of the moves is what our own back end moves."""
+"""Relayouts of any views, as bundles: what both readers make of the moves is what our own back end moves."""
 
 import os
 
 import numpy as np
 import pytest
-from documented_bits import agrees
+from bundle_bits import agrees
 
 from openspyre.compiler import ir, pipeline
 from openspyre.spec.addressing import row_major

@@ -1,4 +1,4 @@
-"""Documented bundles of small programs: facts worked out by hand from the documents, and what cannot be said in them."""
+"""Bundles of small programs: facts worked out by hand from the documents, and what cannot be said in them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openspyre.artifact.bundle import bundle_texts, parse_bundle, read_bundle
+from openspyre.artifact.bundle_check import check_bundle
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.documented import documented_texts, parse_documented, read_documented
-from openspyre.artifact.documented_check import check_documented
 from openspyre.artifact.fields import Problem
 from openspyre.artifact.superdsc import Axis, Constant, Indirection, Mask, SourcePlace, Stick, SuperDsc
 from openspyre.compiler import ir, pipeline
-from openspyre.compiler.emit import Emitted, emit_documented
+from openspyre.compiler.emit import Emitted, emit_bundle
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
@@ -45,7 +45,7 @@ def one(
     dims = tuple(ir.Dim(f"d{i}", size, reduced=i in reduced) for i, size in enumerate(sizes))
     scalars = tuple(operand for operand in inputs if isinstance(operand, ir.Scalar))
     program = ir.Program("p", buffers, (ir.Op("op", row, dims, inputs, (out,), origin="model.py:3"),), scalars)
-    return emit_documented(pipeline.run(program, verify=True))
+    return emit_bundle(pipeline.run(program, verify=True))
 
 
 def ops(emitted: Emitted) -> list[SuperDsc]:
@@ -189,7 +189,7 @@ def test_rows_are_gathered_by_an_index_side_by_side() -> None:
     dims = (ir.Dim("i", 16), ir.Dim("j", 128), ir.Dim("index", 100, reduced=True))
     out = ir.Access("y", 0, (128, 1, 0), "float16")
     program = ir.Program("p", (table, index, y), (ir.Op("g", "gather", dims, inputs, (out,)),))
-    (op,) = ops(emit_documented(pipeline.run(program)))
+    (op,) = ops(emit_bundle(pipeline.run(program)))
     assert (op.op, op.cores, op.index) == ("identity", 1, 0)
     assert [tensor.indirection for tensor in op.tensors] == [Indirection.INDEX, Indirection.VALUE, Indirection.NONE]
     assert (op.tensors[0].format, op.tensors[0].order, op.tensors[1].indexed) == (DataFormats.SENUINT32, ("mb",), "mb")
@@ -213,11 +213,11 @@ def test_what_the_hardware_has_not_is_an_extension_with_a_reason(
     (op,) = ops(emitted)
     assert op.op == f"openspyre.{row}"
     assert op.extension is not None
-    for file, text in documented_texts(emitted.bundle).items():
+    for file, text in bundle_texts(emitted.bundle).items():
         (tmp_path / file).write_text(text)
-    found = read_documented(tmp_path)
+    found = read_bundle(tmp_path)
     assert found.ops == emitted.bundle.ops
-    assert check_documented(found) == []
+    assert check_bundle(found) == []
 
 
 @pytest.mark.parametrize(
@@ -237,14 +237,14 @@ def test_a_record_that_was_edited_is_refused_with_its_field(
     change: Callable[[dict[str, Any]], object], field: str, expected: str, tmp_path: Path
 ) -> None:
     x, y = buffer("x", (6, 100)), buffer("y", (6, 100), ir.Role.OUTPUT)
-    for file, text in documented_texts(one("sin", (6, 100), (whole(x),), whole(y), x, y).bundle).items():
+    for file, text in bundle_texts(one("sin", (6, 100), (whole(x),), whole(y), x, y).bundle).items():
         (tmp_path / file).write_text(text)
     tree = json.loads((tmp_path / "sdsc_0.json").read_text())
     change(tree["0_openspyre.sin"]["openspyre_"])
     (tmp_path / "sdsc_0.json").write_text(json.dumps(tree))
     problems: list[Problem] = []
-    bundle = parse_documented(tmp_path, problems)
-    problems += check_documented(bundle) if bundle is not None else []
+    bundle = parse_bundle(tmp_path, problems)
+    problems += check_bundle(bundle) if bundle is not None else []
     told = [str(problem) for problem in problems]
     assert any(field in text and expected in text for text in told), told
 
@@ -268,7 +268,7 @@ def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int, in
     dims = (ir.Dim("i", 32), ir.Dim("j", 4), ir.Dim("index", 7, reduced=True))
     read = (ir.Access("x", 0, (7, 0, 1), "float16"), ir.Access("index", 0, (0, 1, 0), "int32"))
     op = ir.Op("op", "gather", dims, read, (ir.Access("y", 0, (4, 1, 0), "float16"),))
-    emitted = emit_documented(pipeline.run(ir.Program("p", (x, index, y), (op,)), verify=True))
+    emitted = emit_bundle(pipeline.run(ir.Program("p", (x, index, y), (op,)), verify=True))
     assert [row for row, _ in emitted.extensions] == ([] if inside else ["gather"])
     if inside:
         assert [made.op for made in ops(emitted)] == ["ReStickifyOpHBM", "identity", "ReStickifyOpHBM"]
@@ -296,7 +296,7 @@ def test_symbols_go_on_from_file_to_file() -> None:
     x, y, z = buffer("x", (4, 64)), buffer("y", (4, 64), ir.Role.OUTPUT), buffer("z", (4, 64), ir.Role.OUTPUT)
     dims = (ir.Dim("i", 4), ir.Dim("j", 64))
     made = (ir.Op("a", "abs", dims, (whole(x),), (whole(y),)), ir.Op("b", "neg", dims, (whole(y),), (whole(z),)))
-    emitted = emit_documented(pipeline.run(ir.Program("p", (x, y, z), made)))
+    emitted = emit_bundle(pipeline.run(ir.Program("p", (x, y, z), made)))
     first, second = (op.symbols for op in ops(emitted))
     assert [*first, *second] == list(range(-1, -1 - len(first) - len(second), -1))
 
@@ -305,6 +305,6 @@ def test_a_program_whose_passes_have_not_run_is_refused() -> None:
     x, y = buffer("x", (4, 64)), buffer("y", (4, 64), ir.Role.OUTPUT)
     op = ir.Op("a", "abs", (ir.Dim("i", 4), ir.Dim("j", 64)), (whole(x),), (whole(y),))
     with pytest.raises(InternalError, match="layout"):
-        emit_documented(ir.Program("p", (x, replace(y, layout=None)), (op,)))
+        emit_bundle(ir.Program("p", (x, replace(y, layout=None)), (op,)))
     with pytest.raises(InternalError, match="without a place"):
-        emit_documented(ir.Program("p", (x, replace(y, role=ir.Role.TEMP)), (op,)))
+        emit_bundle(ir.Program("p", (x, replace(y, role=ir.Role.TEMP)), (op,)))

@@ -1,4 +1,4 @@
-"""Documented bundles for the tools: read, checked by every rule, and lowered, so that `verify` and `run` say the same."""
+"""Bundles for the tools: read, checked by every rule, and lowered, so that `verify` and `run` say the same."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from openspyre.artifact.bundle import Bundle, parse_bundle
+from openspyre.artifact.bundle_check import check_bundle
 from openspyre.artifact.directory import InvalidBundle
-from openspyre.artifact.documented import DocumentedBundle, parse_documented
-from openspyre.artifact.documented_check import check_documented
 from openspyre.artifact.extensions.format_check import holds
 from openspyre.artifact.fields import Problem, Problems
 from openspyre.artifact.launch_spec import FILE, Argument, parse_launch_spec
@@ -27,26 +27,26 @@ def depends_on_size(end: int) -> bool:
     return end > ANY_BYTES // 2
 
 
-def compiled_for(bundle: DocumentedBundle, sizes: list[int]) -> Program:
+def compiled_for(bundle: Bundle, sizes: list[int]) -> Program:
     """The program for arguments of these sizes. A pool that nobody sized is as large as what is written into it."""
-    from openspyre.backend.superdsc import compile_documented
+    from openspyre.backend.superdsc import compile_bundle
 
-    program = compile_documented(bundle, sizes)
+    program = compile_bundle(bundle, sizes)
     if not bundle.has_pool or sizes[0] != ANY_BYTES:
         return program
     pool = footprints(program).get(0)
     if pool is None or not depends_on_size(pool.end):
         return program
-    return compile_documented(bundle, [max((end for _, end in pool.writes), default=0), *sizes[1:]])
+    return compile_bundle(bundle, [max((end for _, end in pool.writes), default=0), *sizes[1:]])
 
 
-def examine(directory: Path) -> tuple[DocumentedBundle | None, list[Problem]]:
+def examine(directory: Path) -> tuple[Bundle | None, list[Problem]]:
     """The bundle, if its files state one, and everything that is wrong with it."""
     problems: list[Problem] = []
-    bundle = parse_documented(directory, problems)
+    bundle = parse_bundle(directory, problems)
     if bundle is None or problems:
         return None, problems
-    problems += check_documented(bundle, Settings.read().machine)
+    problems += check_bundle(bundle, Settings.read().machine)
     if not problems:
         problems += _lowering_problems(bundle)
     if not problems:
@@ -54,7 +54,7 @@ def examine(directory: Path) -> tuple[DocumentedBundle | None, list[Problem]]:
     return bundle, problems
 
 
-def read(directory: Path) -> DocumentedBundle:
+def read(directory: Path) -> Bundle:
     """A bundle without problems; InvalidBundle lists them."""
     bundle, problems = examine(directory)
     if bundle is None or problems:
@@ -62,7 +62,7 @@ def read(directory: Path) -> DocumentedBundle:
     return bundle
 
 
-def _lowering_problems(bundle: DocumentedBundle) -> list[Problem]:
+def _lowering_problems(bundle: Bundle) -> list[Problem]:
     """What only shows when an op becomes steps. Every file once: other executions differ in their addresses alone."""
     from openspyre.backend.superdsc import lowering_problems
 
@@ -71,7 +71,7 @@ def _lowering_problems(bundle: DocumentedBundle) -> list[Problem]:
     ]
 
 
-def _launch_problems(bundle: DocumentedBundle, directory: Path) -> list[Problem]:
+def _launch_problems(bundle: Bundle, directory: Path) -> list[Problem]:
     """What a launch spec says wrong of itself or of the bundle beside it."""
     problems = Problems(FILE)
     spec = parse_launch_spec(directory, problems)
@@ -120,7 +120,7 @@ def _check_values(argument: Argument, directory: Path, field: str, problems: Pro
         problems.say(f"{field}.file", f"{file} with {list(found[0] or ())} of {found[1]}", expected)
 
 
-def _check_reach(bundle: DocumentedBundle, spec: tuple[Argument, ...], problems: Problems) -> None:
+def _check_reach(bundle: Bundle, spec: tuple[Argument, ...], problems: Problems) -> None:
     """Arguments as long as the bundle needs them; what is only read is not written."""
     try:
         touched = footprints(compiled_for(bundle, [argument.bytes for argument in spec]))

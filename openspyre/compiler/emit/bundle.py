@@ -1,4 +1,4 @@
-"""A whole program as a documented bundle: a SuperDSC per op, addresses as symbols, and what the launch's arguments are."""
+"""A whole program as a bundle: a SuperDSC per op, addresses as symbols, and what the launch's arguments are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLACE = re.compile(r'(?:File "(?P<file>.+?)", line (?P<line>\d+)|(?P<path>.+?):
 _DTYPES = {DataFormats.SEN169_FP16: "float16", DataFormats.IEEE_FP32: "float32"}
 
 
-def emit_documented(program: ir.Program, *, k_fast: bool = True) -> Emitted:
+def emit_bundle(program: ir.Program, *, k_fast: bool = True) -> Emitted:
     """The bundle of a program whose layouts, splits and places are chosen. `k_fast`: neighbouring cores add up a product."""
     return _Emitter(program, k_fast).emitted()
 

@@ -1,4 +1,4 @@
-"""What must be true of a documented bundle: the hardware's rules on sticks, cores, scratchpads and spans, per tensor and field.
+"""What must be true of a bundle: the hardware's rules on sticks, cores, scratchpads and spans, per tensor and field.
 
 Rules that front ends are known to break are named as such: the bundle is refused all the same, for its numbers would be wrong.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from openspyre.artifact.documented import DocumentedBundle, addresses
+from openspyre.artifact.bundle import Bundle, addresses
 from openspyre.artifact.extensions.check import check_description
 from openspyre.artifact.extensions.description import Description
 from openspyre.artifact.fields import Problem, Problems
@@ -20,7 +20,7 @@ from openspyre.spec.machine import SPYRE, Machine
 STICK = 128
 
 
-def check_documented(bundle: DocumentedBundle, machine: Machine = SPYRE) -> list[Problem]:
+def check_bundle(bundle: Bundle, machine: Machine = SPYRE) -> list[Problem]:
     """Every rule a bundle breaks, file by file."""
     broken = [
         Problem(file, f"{op.name}.{field}", found, expected)
@@ -30,7 +30,7 @@ def check_documented(bundle: DocumentedBundle, machine: Machine = SPYRE) -> list
     return [*broken, *_lost_offsets(bundle)]
 
 
-def _scratchpad_limit(bundle: DocumentedBundle, machine: Machine) -> int:
+def _scratchpad_limit(bundle: Bundle, machine: Machine) -> int:
     """Front ends that write plain addresses (June) kept no room for the program itself."""
     if bundle.symbolic:
         return machine.scratchpad_planned_bytes_per_core
@@ -189,7 +189,7 @@ def _span(op: SuperDsc, tensor: Tensor) -> int:
     return STICK
 
 
-def _lost_offsets(bundle: DocumentedBundle) -> Iterator[Problem]:
+def _lost_offsets(bundle: Bundle) -> Iterator[Problem]:
     """Core 0 alone elsewhere than its slice says, where all others lie as the division has them: a known defect of front ends."""
     checked: set[str] = set()
     for execute in bundle.function.listed():

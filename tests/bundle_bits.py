@@ -10,14 +10,14 @@ from independent import run as second_reader
 from independent.formats import FORMATS
 from independent.memory import CORES, SCRATCHPAD
 
-from openspyre.artifact.documented import DocumentedBundle, documented_texts, read_documented
-from openspyre.artifact.documented_check import check_documented
+from openspyre.artifact.bundle import Bundle, bundle_texts, read_bundle
+from openspyre.artifact.bundle_check import check_bundle
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import SuperDsc, Tensor
 from openspyre.backend import compile_emitted
 from openspyre.card import _card, cards, programs
 from openspyre.compiler import ir
-from openspyre.compiler.emit import Emitted, emit_documented
+from openspyre.compiler.emit import Emitted, emit_bundle
 from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program, Space
 from openspyre.spec.addressing import row_major
 from openspyre.spec.encodings import float_of
@@ -38,7 +38,7 @@ _SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-9, 3e9, 65504.0, 1.0
 
 def agrees(program: ir.Program, words: int = 7) -> Emitted:
     """Emits a lowered program; fails where readers disagree. Padding lanes and the pool hold numbers that would show."""
-    emitted = emit_documented(program)
+    emitted = emit_bundle(program)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         bundle = _through_files(emitted.bundle, directory)
@@ -58,17 +58,17 @@ def agrees(program: ir.Program, words: int = 7) -> Emitted:
     return emitted
 
 
-def _through_files(bundle: DocumentedBundle, directory: Path) -> DocumentedBundle:
-    for file, text in documented_texts(bundle).items():
+def _through_files(bundle: Bundle, directory: Path) -> Bundle:
+    for file, text in bundle_texts(bundle).items():
         (directory / file).write_text(text)
-    found = read_documented(directory)
+    found = read_bundle(directory)
     assert found.ops == bundle.ops
     assert found.function.files() == bundle.function.files()
-    assert check_documented(found) == []
+    assert check_bundle(found) == []
     return found
 
 
-def _op_by_op(bundle: DocumentedBundle, images: list[bytes], directory: Path) -> None:
+def _op_by_op(bundle: Bundle, images: list[bytes], directory: Path) -> None:
     """Both readers from the same memory, one op at a time: all memory afterwards, the pool and the scratchpads too."""
     pads = np.zeros((CORES, SCRATCHPAD), np.uint8)
     for node in bundle.function.body:
@@ -79,7 +79,7 @@ def _op_by_op(bundle: DocumentedBundle, images: list[bytes], directory: Path) ->
             pads[: op.cores, first:end] = _read_pads(first, end, op.cores)
         after = execute(prepare(one, dict(enumerate(images)), None, directory))
         if op.extension is None:
-            (directory / "bundle.mlir").write_text(documented_texts(one)["bundle.mlir"])
+            (directory / "bundle.mlir").write_text(bundle_texts(one)["bundle.mlir"])
             given = [np.frombuffer(image, np.uint8).copy() for image in images]
             held = pads.copy()
             (others,) = second_reader([directory], [given], pads)

@@ -26,7 +26,7 @@ _EARLIER = "manifest.json"
 
 
 @dataclass(frozen=True)
-class DocumentedBundle:
+class Bundle:
     """What runs: the function of `bundle.mlir`, and the op of every file it names."""
 
     name: str
@@ -76,23 +76,23 @@ def addresses(execute: Execute, iterations: tuple[int, ...] = ()) -> Callable[[i
     return address
 
 
-def documented_texts(bundle: DocumentedBundle) -> dict[str, str]:
+def bundle_texts(bundle: Bundle) -> dict[str, str]:
     """Every file of a bundle by name."""
     files = {file: json_text(superdsc_json(op)) for file, op in bundle.ops.items()}
     return files | {EXECUTION_LIST: function_text(bundle.function)}
 
 
-def read_documented(directory: Path) -> DocumentedBundle:
+def read_bundle(directory: Path) -> Bundle:
     """The bundle of a directory; InvalidBundle lists everything that keeps it from being one."""
     problems: list[Problem] = []
-    found = parse_documented(directory, problems)
+    found = parse_bundle(directory, problems)
     if found is None or problems:
         raise InvalidBundle(str(directory), problems)
     return found
 
 
-def parse_documented(directory: Path, problems: list[Problem]) -> DocumentedBundle | None:
-    """As `read_documented`, with the problems collected."""
+def parse_bundle(directory: Path, problems: list[Problem]) -> Bundle | None:
+    """As `read_bundle`, with the problems collected."""
     if not is_directory(directory):
         problems.append(Problem(str(directory), "", "no directory", f"a bundle with {EXECUTION_LIST} and sdsc_*.json"))
         return None
@@ -110,7 +110,7 @@ def parse_documented(directory: Path, problems: list[Problem]) -> DocumentedBund
             ops[file] = op
     if problems:
         return None
-    bundle = DocumentedBundle(directory.resolve().name, function, ops)
+    bundle = Bundle(directory.resolve().name, function, ops)
     _check_symbols(bundle, problems)
     return bundle
 
@@ -148,7 +148,7 @@ def _op(directory: Path, file: str, problems: list[Problem]) -> SuperDsc | None:
     return op
 
 
-def _check_symbols(bundle: DocumentedBundle, problems: list[Problem]) -> None:
+def _check_symbols(bundle: Bundle, problems: list[Problem]) -> None:
     """Every symbol a file uses has a value wherever the file is executed, and every value is an argument's address."""
     arguments = bundle.arguments if bundle.symbolic else SEGMENTS
     for file, op in bundle.ops.items():
