@@ -123,7 +123,7 @@ OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_o
 
 def test_options_are_part_of_the_name_on_disk(monkeypatch):
     """The same graph, asked for with other options, is another file."""
-    from torch_spyre.inductor import specialise
+    from torch_spyre.inductor.launching import specialise
 
     launches, find = [], specialise._Launch.find
     monkeypatch.setattr(specialise._Launch, "find", lambda launch: (launches.append(launch), find(launch))[1])

@@ -76,7 +76,7 @@ def test_what_the_verifier_refuses_runs_unfused(monkeypatch, warnings_told, spoi
     before = sum(refused_fusions().values())
     specialisation = compiled_norm(rows)
     assert any(said in problem for problem in specialisation.refused_fusion), specialisation.refused_fusion
-    assert specialisation.steps == specialisation.ops
+    assert specialisation.steps >= specialisation.ops  # a sum over cores that lies in their scratchpads is several
     assert "runs without fusion, which made it wrong" in str(specialisation)
     assert sum(refused_fusions().values()) == before + 1
     assert any("runs without fusion" in record.getMessage() for record in warnings_told.records)
@@ -98,7 +98,7 @@ def test_what_the_card_refuses_runs_unfused(monkeypatch, warnings_told):
     before = sum(refused_fusions().values())
     specialisation = compiled_norm(66)
     assert specialisation.refused_fusion == ["a card that is stricter than the verifier"]
-    assert specialisation.steps == specialisation.ops
+    assert specialisation.steps >= specialisation.ops  # a sum over cores that lies in their scratchpads is several
     assert sum(refused_fusions().values()) == before + 1
     assert any("the card refused what fusion made" in record.getMessage() for record in warnings_told.records)
 

@@ -174,7 +174,7 @@ def test_sencores_reaches_the_planning():
 import torch
 from openspyre.compiler import pipeline
 plan, seen = pipeline.run, []
-pipeline.run = lambda ir, machine, **options: (seen.append(machine.cores), plan(ir, machine, **options))[1]
+pipeline.run = lambda ir, machine, *rest, **options: (seen.append(machine.cores), plan(ir, machine, *rest, **options))[1]
 x = torch.ones(96, 64).to("spyre")
 print((x + x).sum().item(), set(seen))
 """
