@@ -19,10 +19,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("directories", type=Path, nargs="+", metavar="DIR", help="a bundle, ours or another compiler's")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write one page that needs no network")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     explanation = explain_bundles(read_bundles(options.directories))
+    if options.html is not None:
+        explanation.html(options.html)
     print(explanation.json() if options.json else "\n".join(render(explanation)))
     return 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from openspyre.artifact.bundle_function import Execute
 from openspyre.artifact.documented import DocumentedBundle
 from openspyre.artifact.launch_spec import Argument, read_launch_spec
-from openspyre.artifact.superdsc import PRESENT, SuperDsc
+from openspyre.artifact.superdsc import PRESENT, Provenance, SuperDsc
 from openspyre.clock import TimedStep, Timing, time_bundle
 from openspyre.clock.kernels import Kernel, RoundTrip, Shuffle
 from openspyre.clock.places import bytes_of, outputs_of, traffic_of
@@ -111,8 +111,17 @@ def _execution(
         alone.bound.value,
         {part.resource.value: alone.part(part.resource) for part in (*alone.parts, *alone.serial)},
         step.time_us / whole if whole else 0.0,
-        item.source,
+        _source(op.provenance),
     )
+
+
+def _source(provenance: Provenance | None) -> str:
+    """The Python line, its own or of what was fused into it; an id alone tells people nothing."""
+    if provenance is None:
+        return ""
+    if provenance.source is not None or provenance.aten_op:
+        return str(provenance)
+    return "; ".join(dict.fromkeys(filter(None, map(_source, provenance.fused_from))))
 
 
 def work_of(op: SuperDsc, kernel: Kernel) -> Work:

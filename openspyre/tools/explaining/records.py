@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from openspyre.spec.machine import Machine
 
@@ -173,3 +174,14 @@ class Explanation:
 
     def json(self) -> str:
         return json.dumps(self.record(), indent=2, allow_nan=False)
+
+    def __str__(self) -> str:
+        from openspyre.tools.explaining.text import render  # it shows what is here
+
+        return "\n".join(render(self))
+
+    def html(self, path: str | Path) -> None:
+        """Writes one page that needs nothing else: table with search, cores and scratchpads over time, roofline."""
+        from openspyre.tools.explaining.page import page
+
+        Path(path).write_text(page(self), encoding="utf-8")
