@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from openspyre.tools.explaining.counting import explain_bundles, read_bundles
+from openspyre.tools.explaining.counting import read_bundles
 from openspyre.tools.explaining.records import Explanation
+from openspyre.tools.explaining.savings import explained
 from torch_spyre.inductor.launching.export import export_bundle
 
 
@@ -19,8 +20,8 @@ def explain(model_or_compiled: Callable[..., Any], *inputs: Any) -> Explanation:
     compiled before compiles again at its next call.
     """
     # What torch.compile gave is compiled anew from what it was given.
-    plain = getattr(model_or_compiled, "_orig_mod", None)
-    plain = plain or getattr(model_or_compiled, "_torchdynamo_orig_callable", model_or_compiled)
+    plain: Any = getattr(model_or_compiled, "_orig_mod", model_or_compiled)
+    plain = getattr(plain, "_torchdynamo_orig_callable", plain)
     with tempfile.TemporaryDirectory() as place:
         launches = export_bundle(plain, *inputs, directory=Path(place) / "launches", with_inputs=False)
-        return explain_bundles(read_bundles(launches))
+        return explained(read_bundles(launches))

@@ -1,0 +1,122 @@
+"""Tensors that go through memory though they could stay in the scratchpads, and what it would save if they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from openspyre.artifact.bundle_function import Address, Execute
+from openspyre.artifact.documented import DocumentedBundle, addresses
+from openspyre.artifact.superdsc import Component, SuperDsc, Tensor
+from openspyre.clock import time_bundle
+from openspyre.clock.places import bytes_of
+from openspyre.spec.machine import Machine
+from openspyre.tools.explaining.counting import Bundle
+from openspyre.tools.explaining.data import Names
+from openspyre.tools.explaining.records import Launch
+from openspyre.tools.inspect import bytes_per_core
+
+_LARGEST = 24  # tensors of a launch that are tried, largest first
+
+
+class Through(NamedTuple):
+    name: str
+    bytes: int
+    writer: str
+    readers: str
+    saves_us: float
+
+
+class _Use(NamedTuple):
+    """A tensor of an execution: both by number."""
+
+    execution: int
+    tensor: int
+
+
+def through_memory(bundle: Bundle, launch: Launch, machine: Machine) -> Iterator[Through]:
+    documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
+    executes = list(documented.function.listed())
+    ops = [documented.ops[execute.file] for execute in executes]
+    if len(set(documented.function.files())) < len(executes):
+        return  # a file that runs at several places: none of its tensors is one tensor
+    now = time_bundle(documented, machine).card_us
+    uses = [found for found in _handed_on(executes, ops) if not _leaves(executes, ops, found, bundle)]
+    uses.sort(key=lambda found: -bytes_of(ops[found[0].execution], ops[found[0].execution].tensors[found[0].tensor]))
+    for found in uses[:_LARGEST]:
+        op = ops[found[0].execution]
+        tensor = op.tensors[found[0].tensor]
+        if not _fits(launch, found, bytes_per_core(op, tensor), machine):
+            continue
+        near = time_bundle(_moved_near(documented, executes, found), machine).card_us
+        address = addresses(executes[found[0].execution])(tensor.starts[0])
+        readers = ", ".join(f"{use.execution} {ops[use.execution].op}" for use in found[1:])
+        writer = f"{found[0].execution} {op.op}"
+        yield Through(names.at(address), bytes_of(op, tensor), writer, readers, now - near)
+
+
+def _places(execute: Execute, tensor: Tensor) -> tuple[Address, ...]:
+    """Where each core begins. Cores that begin at the same places have the same parts."""
+    return tuple(map(addresses(execute), tensor.starts))
+
+
+def _handed_on(executes: list[Execute], ops: list[SuperDsc]) -> Iterator[list[_Use]]:
+    """The writer and all readers of each tensor whose cores read what they wrote."""
+    for writer, (execute, op) in enumerate(zip(executes, ops, strict=True)):
+        for output in op.outputs:
+            tensor = op.tensors[output]
+            if tensor.component is not Component.MEMORY or op.extension is not None or not tensor.starts:
+                continue
+            places = _places(execute, tensor)
+            size = bytes_per_core(op, tensor)
+            readers = list(_readers(executes, ops, writer, places[0]))
+            alike = (_has(executes[use.execution], ops[use.execution], use.tensor, places, size) for use in readers)
+            if readers and all(alike):
+                yield [_Use(writer, output), *readers]
+
+
+def _has(execute: Execute, op: SuperDsc, tensor: int, places: tuple[Address, ...], size: int) -> bool:
+    found = op.tensors[tensor]
+    return op.extension is None and _places(execute, found) == places and bytes_per_core(op, found) == size
+
+
+def _readers(executes: list[Execute], ops: list[SuperDsc], writer: int, place: Address) -> Iterator[_Use]:
+    """Until somebody writes there anew."""
+    for number in range(writer + 1, len(ops)):
+        op = ops[number]
+        at = [
+            tensor.component is Component.MEMORY and _places(executes[number], tensor)[:1] == (place,)
+            for tensor in op.tensors
+        ]
+        yield from (_Use(number, index) for index in op.inputs if at[index] and index not in op.outputs)
+        if any(at[index] for index in op.outputs):
+            return
+
+
+def _leaves(executes: list[Execute], ops: list[SuperDsc], found: list[_Use], bundle: Bundle) -> bool:
+    """Whether somebody outside may want it: only a pool, or a launch spec, tells that nobody does."""
+    address = _places(executes[found[0].execution], ops[found[0].execution].tensors[found[0].tensor])[0]
+    number = address.parameter or 0
+    if bundle.documented.has_pool and number == 0:
+        return False
+    return bundle.spec is None or bundle.spec[number].role != "pool"
+
+
+def _fits(launch: Launch, found: list[_Use], size: int, machine: Machine) -> bool:
+    first, last = found[0].execution, max(use.execution for use in found)
+    for now in range(first, last + 1):
+        held = sum(r.end - r.first for r in launch.residents if r.written_by <= now <= r.last_read_by)
+        if held + size > machine.scratchpad_planned_bytes_per_core:
+            return False
+    return True
+
+
+def _moved_near(bundle: DocumentedBundle, executes: list[Execute], found: list[_Use]) -> DocumentedBundle:
+    ops = dict(bundle.ops)
+    for use in found:
+        file = executes[use.execution].file
+        tensors = list(ops[file].tensors)
+        tensors[use.tensor] = replace(tensors[use.tensor], component=Component.SCRATCHPAD)
+        ops[file] = replace(ops[file], tensors=tuple(tensors))
+    return replace(bundle, ops=ops)
