@@ -11,9 +11,9 @@ from openspyre.clock.predict import predict
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.explaining.counting import Bundle, explain_bundles
 from openspyre.tools.explaining.products import better_division
-from openspyre.tools.explaining.records import Execution, Explanation, Saving
+from openspyre.tools.explaining.records import Dim, Execution, Explanation, Saving
 from openspyre.tools.explaining.text import bytes_, us
-from openspyre.tools.explaining.through_memory import through_memory
+from openspyre.tools.explaining.through_memory import Far, through_memory
 
 _LEAST = 0.01  # of the whole, below which nobody wants to hear of it
 _LARGE_PRODUCT = 0.1
@@ -40,16 +40,26 @@ def _found(bundles: Sequence[Bundle], explanation: Explanation) -> Iterator[tupl
     yield from _round_trips(explanation)
     yield from _shuffles(explanation)
     yield from _launches(explanation)
-    for bundle, launch in zip(bundles, explanation.launches, strict=True):
+    yield from _products(bundles, explanation)
+    for number, (bundle, launch) in enumerate(zip(bundles, explanation.launches, strict=True)):
+        where = f"launch {number}: " if len(bundles) > 1 else ""
         steps = time_bundle(bundle.documented, explanation.machine).steps
         for execution, step in zip(launch.executions, steps, strict=True):
-            yield from _product(execution, step, explanation.machine)
-            yield from _few_cores(execution, step, explanation.machine)
-        for tensor in through_memory(bundle, launch, explanation.machine):
-            text = (
-                f"{tensor.name} ({bytes_(tensor.bytes)}) goes through memory from {tensor.writer} to {tensor.readers}: "
-            )
-            yield tensor.saves_us, _safe(text) + "in the scratchpads, where there is room for it, it would save {}"
+            yield from _few_cores(where, execution, step, explanation.machine)
+        yield from _far(where, through_memory(bundle, launch, explanation.machine))
+
+
+def _far(where: str, found: Far) -> Iterator[tuple[float, str]]:
+    if not found.tensors:
+        return
+    first, moved = found.tensors[0], bytes_(sum(tensor.bytes for tensor in found.tensors))
+    if len(found.tensors) == 1:
+        text = f"{where}{first.name} ({moved}) goes through memory from {first.writer} to {first.readers}: "
+        yield found.saves_us, _safe(text) + "in the scratchpads, where there is room for it, it would save {}"
+        return
+    text = f"{where}{len(found.tensors)} tensors ({moved}) go through memory though the scratchpads have room for all of them, "
+    largest = f"the largest from {first.writer} to {first.readers}: there they would save "
+    yield found.saves_us, _safe(text + largest) + "{}"
 
 
 def _safe(text: str) -> str:
@@ -115,30 +125,47 @@ def _launches(explanation: Explanation) -> Iterator[tuple[float, str]]:
         yield gain, f"{number} launches: as one graph, without breaks, the host would save {us(gain)}"
 
 
-def _product(execution: Execution, step: TimedStep, machine: Machine) -> Iterator[tuple[float, str]]:
-    """A division that is faster by more than the clock errs; else how far a large product is from the peaks."""
-    if not execution.macs:
-        return
-    sizes = "x".join(str(dim.size) for dim in execution.dims)
-    head = f"{execution.number} {execution.op} {sizes} ({execution.share:.0%} of the time, bound by {execution.bound})"
-    better = better_division(step, machine)
-    if better is not None:
-        text = f"{head}: divided {better.division} instead of {execution.division} it would save "
-        yield better.saves_us, _safe(text) + "{}"
+def _products(bundles: Sequence[Bundle], explanation: Explanation) -> Iterator[tuple[float, str]]:
+    """Products that are alike together."""
+    alike: dict[tuple[str, tuple[Dim, ...], str], list[tuple[str, Execution, TimedStep]]] = {}
+    for number, (bundle, launch) in enumerate(zip(bundles, explanation.launches, strict=True)):
+        steps = time_bundle(bundle.documented, explanation.machine).steps
+        for execution, step in zip(launch.executions, steps, strict=True):
+            label = f"{number}.{execution.number}" if len(bundles) > 1 else str(execution.number)
+            if execution.macs:
+                key = (execution.op, execution.dims, execution.bound)
+                alike.setdefault(key, []).append((label, execution, step))
+    for group in alike.values():
+        yield from _product(group, explanation.machine)
+
+
+def _product(group: list[tuple[str, Execution, TimedStep]], machine: Machine) -> Iterator[tuple[float, str]]:
+    """A division that is faster by more than the clock errs; else how far large products are from the peaks."""
+    labels, executions, steps = zip(*group, strict=True)
+    first = executions[0]
+    sizes, share = "x".join(str(dim.size) for dim in first.dims), sum(e.share for e in executions)
+    told = ", ".join(labels[:4]) + (f" and {len(labels) - 4} more" if len(labels) > 4 else "")
+    head = f"{first.op} {sizes} ({told}: {share:.0%} of the time, bound by {first.bound})"
+    better = [found for step in steps if (found := better_division(step, machine)) is not None]
+    if better:
+        text = f"{head}: divided {better[0].division} instead of {first.division} it would save "
+        yield sum(found.saves_us for found in better), _safe(text) + "{}"
         return
     peak = machine.fp16_flops_per_second / 2 / 1e6
-    least = max(execution.macs / peak, execution.memory_bytes / machine.device_memory_bytes_per_second * 1e6)
-    if execution.share >= _LARGE_PRODUCT:
-        text = f"{head}: {execution.macs / peak / execution.time_us:.0%} of the peak MACs; at the peaks on paper it would save "
-        yield execution.time_us - least, _safe(text) + "{}, and no other division is better by more than the clock errs"
+    macs, time = sum(e.macs for e in executions), sum(e.time_us for e in executions)
+    moved = sum(e.memory_bytes for e in executions) / machine.device_memory_bytes_per_second * 1e6
+    if share >= _LARGE_PRODUCT:
+        text = f"{head}: {macs / peak / time:.0%} of the peak MACs; at the peaks on paper it would save "
+        gain = time - max(macs / peak, moved)
+        yield gain, _safe(text) + "{}, and no other division is better by more than the clock errs"
 
 
-def _few_cores(execution: Execution, step: TimedStep, machine: Machine) -> Iterator[tuple[float, str]]:
+def _few_cores(where: str, execution: Execution, step: TimedStep, machine: Machine) -> Iterator[tuple[float, str]]:
     kernel = step.item.kernel
     if execution.cores >= machine.cores or not isinstance(kernel, Pointwise | Reduction | Norm | Gather):
         return
     more = predict(replace(kernel, cores=machine.cores), machine)
     if more.time_us < step.alone.time_us * (1 - step.alone.band.p90):
         gain = step.time_us * (1 - more.time_us / step.alone.time_us)
-        text = f"{execution.number} {execution.op} runs on {execution.cores} of {machine.cores} cores: on all it would save "
+        text = f"{where}{execution.number} {execution.op} runs on {execution.cores} of {machine.cores} cores: on all it would save "
         yield gain, _safe(text) + "{}"

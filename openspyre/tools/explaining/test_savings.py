@@ -42,9 +42,11 @@ def op(name: str, rows: int, columns: int, tensors: list[Tensor], split: tuple[i
 
 
 def bundle(*ops: SuperDsc) -> Bundle:
-    """Symbol -100 p - c - 1 is what core c has of parameter p. The first parameter is the pool."""
+    """Symbol -100 p - c - 1 is what core c has of parameter p. The first parameter is the pool; 4 lies farther back in it."""
     files = {f"sdsc_{number}.json": each for number, each in enumerate(ops)}
-    symbols = tuple((-100 * p - c - 1, Address(p, c << 12)) for p in range(5) for c in range(CORES))
+    symbols = tuple(
+        (-100 * p - c - 1, Address(p % 4, (c << 12) + (p // 4 << 30))) for p in range(5) for c in range(CORES)
+    )
     body = tuple(Execute(file, symbols, number) for number, file in enumerate(files))
     names = ("pool_base_addr", *(f"arg_{number}_base_addr" for number in range(4)))
     return Bundle(DocumentedBundle("by hand", Function(tuple(map(Parameter, names)), body), files), None)
@@ -66,6 +68,20 @@ def test_a_tensor_that_could_stay_in_scratchpads_is_worth_what_the_plan_with_it_
     (found,) = [saving for saving in far.savings if "goes through memory from 0 exp to 1 neg" in saving.text]
     assert found.us == pytest.approx(far.totals.card_us - near.totals.card_us)
     assert found.text.startswith("pool+0 (33.6 MB)") and found == far.savings[0]
+
+
+def test_tensors_that_fit_together_are_told_together() -> None:
+    def long(where: Component) -> Bundle:
+        first, second = (tensor(lies(n) if where is MEMORY else (n << 20,) * CORES, where=where) for n in (0, 4))
+        steps = [(tensor(lies(1)), first), (first, second), (second, tensor(lies(2)))]
+        return bundle(*(op(name, 4096, 4096, list(io)) for name, io in zip(("exp", "neg", "abs"), steps, strict=True)))
+
+    far, near = explained([long(MEMORY)], machine_of("lx_mb=4")), explain_bundles([long(SCRATCHPAD)])
+    (both,) = far.savings
+    assert both.text.startswith("2 tensors (67.1 MB) go through memory") and "from 0 exp to 1 neg" in both.text
+    assert both.us == pytest.approx(far.totals.card_us - near.totals.card_us)
+    (one,) = explained([long(MEMORY)], machine_of("lx_mb=2")).savings  # neg has both, a MiB each
+    assert one.text.startswith("pool+0 (33.6 MB)") and 0 < one.us < both.us
 
 
 def test_what_does_not_fit_is_not_promised() -> None:

@@ -41,7 +41,7 @@ def _row(execution: Execution) -> tuple[str, ...]:
         f"{_off(execution):.0%}{'' if execution.band_is_measured else '?'}",
         execution.bound,
         f"{execution.share:.1%}",
-        execution.source,
+        line(execution.source),
     )
 
 
@@ -84,6 +84,11 @@ def work(execution: Execution) -> str:
     if execution.macs:
         return f"{count(execution.macs)} MAC"
     return f"{count(execution.vector_elements)} el" if execution.vector_elements else "-"
+
+
+def line(source: str) -> str:
+    """Of a path its last two parts: who looks at a table knows the rest."""
+    return " ".join("/".join(word.split("/")[-2:]) for word in source.split())
 
 
 def us(time: float) -> str:

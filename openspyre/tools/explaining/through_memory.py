@@ -14,7 +14,7 @@ from openspyre.clock.places import bytes_of
 from openspyre.spec.machine import Machine
 from openspyre.tools.explaining.counting import Bundle
 from openspyre.tools.explaining.data import Names
-from openspyre.tools.explaining.records import Launch
+from openspyre.tools.explaining.records import Launch, Resident
 from openspyre.tools.inspect import bytes_per_core
 
 _LARGEST = 24  # tensors of a launch that are tried, largest first
@@ -25,6 +25,12 @@ class Through(NamedTuple):
     bytes: int
     writer: str
     readers: str
+
+
+class Far(NamedTuple):
+    """Tensors that fit into the scratchpads together, largest first, and what all of them would save there."""
+
+    tensors: tuple[Through, ...]
     saves_us: float
 
 
@@ -35,25 +41,30 @@ class _Use(NamedTuple):
     tensor: int
 
 
-def through_memory(bundle: Bundle, launch: Launch, machine: Machine) -> Iterator[Through]:
+def through_memory(bundle: Bundle, launch: Launch, machine: Machine) -> Far:
     documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
     executes = list(documented.function.listed())
     ops = [documented.ops[execute.file] for execute in executes]
-    if len(set(documented.function.files())) < len(executes):
-        return  # a file that runs at several places: none of its tensors is one tensor
-    now = time_bundle(documented, machine).card_us
+    if len(documented.function.files()) < len(executes):
+        return Far((), 0.0)  # a file that runs at several places: none of its tensors is one tensor
     uses = [found for found in _handed_on(executes, ops) if not _leaves(executes, ops, found, bundle)]
     uses.sort(key=lambda found: -bytes_of(ops[found[0].execution], ops[found[0].execution].tensors[found[0].tensor]))
+    now = best = time_bundle(documented, machine).card_us
+    moved, held, tensors = documented, list(launch.residents), []
     for found in uses[:_LARGEST]:
         op = ops[found[0].execution]
         tensor = op.tensors[found[0].tensor]
-        if not _fits(launch, found, bytes_per_core(op, tensor), machine):
+        more = Resident(op.name, 0, bytes_per_core(op, tensor), found[0].execution, max(use.execution for use in found))
+        tried = _moved_near(moved, executes, found)
+        taken = time_bundle(tried, machine).card_us
+        if taken >= best or not _fits([*held, more], more, machine):
             continue
-        near = time_bundle(_moved_near(documented, executes, found), machine).card_us
+        best, moved = taken, tried
+        held.append(more)
         address = addresses(executes[found[0].execution])(tensor.starts[0])
         readers = ", ".join(f"{use.execution} {ops[use.execution].op}" for use in found[1:])
-        writer = f"{found[0].execution} {op.op}"
-        yield Through(names.at(address), bytes_of(op, tensor), writer, readers, now - near)
+        tensors.append(Through(names.at(address), bytes_of(op, tensor), f"{found[0].execution} {op.op}", readers))
+    return Far(tuple(tensors), now - best)
 
 
 def _places(execute: Execute, tensor: Tensor) -> tuple[Address, ...]:
@@ -103,11 +114,11 @@ def _leaves(executes: list[Execute], ops: list[SuperDsc], found: list[_Use], bun
     return bundle.spec is None or bundle.spec[number].role != "pool"
 
 
-def _fits(launch: Launch, found: list[_Use], size: int, machine: Machine) -> bool:
-    first, last = found[0].execution, max(use.execution for use in found)
-    for now in range(first, last + 1):
-        held = sum(r.end - r.first for r in launch.residents if r.written_by <= now <= r.last_read_by)
-        if held + size > machine.scratchpad_planned_bytes_per_core:
+def _fits(held: list[Resident], more: Resident, machine: Machine) -> bool:
+    """Bytes alone: no place is looked for."""
+    for now in range(more.written_by, more.last_read_by + 1):
+        bytes_ = sum(each.end - each.first for each in held if each.written_by <= now <= each.last_read_by)
+        if bytes_ > machine.scratchpad_planned_bytes_per_core:
             return False
     return True
 
