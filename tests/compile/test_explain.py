@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def mlp() -> nn.Module:
     )
 
 
-def test_a_two_layer_mlp() -> None:
+def test_a_two_layer_mlp(tmp_path: Path) -> None:
     model, x = mlp(), torch.randn(ROWS, IN).half().to("spyre")
     explanation = torch_spyre.explain(model, x)
     (launch,) = explanation.launches
@@ -34,6 +35,8 @@ def test_a_two_layer_mlp() -> None:
     assert sum(execution.share for execution in launch.executions) == pytest.approx(1)
     assert json.loads(explanation.json())["totals"]["card_us"] == totals.card_us
     assert "batchmatmul" in str(explanation) and "the card takes" in str(explanation)
+    explanation.html(tmp_path / "page.html")
+    assert json.dumps(explanation.record()) in (tmp_path / "page.html").read_text()
 
 
 def test_what_is_compiled_already_is_explained_alike() -> None:
