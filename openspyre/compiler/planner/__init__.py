@@ -1,1 +1,3 @@
 """How work is divided over the cores: pure rules on iteration spaces. `docs/work_division.md` tells them in words."""
+
+
