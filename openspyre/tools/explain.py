@@ -8,7 +8,7 @@ from pathlib import Path
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.explaining.comparing import compare
-from openspyre.tools.explaining.counting import Bundle, explain_bundles, read_bundles
+from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles, read_bundles
 from openspyre.tools.explaining.machines import check_plans, machine_of, note_of
 from openspyre.tools.explaining.savings import explained
 
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _supposed(bundles: list[Bundle], machine: Machine | None) -> tuple[Machine, str]:
+def _supposed(bundles: list[LaunchedBundle], machine: Machine | None) -> tuple[Machine, str]:
     """The machine to time on, and what is to be said of it."""
     if machine is None:
         return SPYRE, ""

@@ -14,7 +14,7 @@ from openspyre.artifact.superdsc import Axis, Component, Stick, SuperDsc, Tensor
 from openspyre.clock import time_directory
 from openspyre.spec.formats import DataFormats
 from openspyre.tools.command import main
-from openspyre.tools.explaining.counting import Bundle, explain_bundles
+from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 
 SOFTMAX = Path(__file__).parents[2] / "examples" / "kernel_directory"
 FP16 = DataFormats.SEN169_FP16
@@ -102,10 +102,10 @@ def product(m: int, n: int, k: int, splits: tuple[int, int, int], result: int = 
     return SuperDsc("0_mm", "batchmatmul", "pt", FP16, axes, ((0, 0, 0),) * cores, tensors, (0, 1), (2,))
 
 
-def bundle(*ops: SuperDsc, body: tuple[Node, ...] = ()) -> Bundle:
+def bundle(*ops: SuperDsc, body: tuple[Node, ...] = ()) -> LaunchedBundle:
     files = {f"sdsc_{number}.json": op for number, op in enumerate(ops)}
     listed = tuple(Execute(file, (), number) for number, file in enumerate(files))
-    return Bundle(DocumentedBundle("by hand", Function((), body or listed), files), None)
+    return LaunchedBundle(DocumentedBundle("by hand", Function((), body or listed), files), None)
 
 
 def test_a_product_counts_macs_partial_sums_and_its_peak() -> None:

@@ -26,7 +26,7 @@ from openspyre.tools.explaining.residents import residents_of
 _MOVED_ALONE = ("ReStickifyOpHBM", "shuffle")  # no SFP computes anything
 
 
-class Bundle(NamedTuple):
+class LaunchedBundle(NamedTuple):
     """A bundle with what its launch spec tells, if there is one."""
 
     documented: DocumentedBundle
@@ -45,19 +45,19 @@ class Work(NamedTuple):
     elements: int
 
 
-def read_bundles(directories: Sequence[Path]) -> list[Bundle]:
+def read_bundles(directories: Sequence[Path]) -> list[LaunchedBundle]:
     """Bundles without problems; InvalidBundle lists them."""
-    return [Bundle(read(directory), read_launch_spec(directory)) for directory in directories]
+    return [LaunchedBundle(read(directory), read_launch_spec(directory)) for directory in directories]
 
 
-def explain_bundles(bundles: Sequence[Bundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
+def explain_bundles(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
     timings = [time_bundle(bundle.documented, machine) for bundle in bundles]
     whole = sum(timing.card_us + timing.host_us for timing in timings)
     launches = [_launch(bundle, timing, whole, machine) for bundle, timing in zip(bundles, timings, strict=True)]
     return Explanation(tuple(launches), machine, note)
 
 
-def _launch(bundle: Bundle, timing: Timing, whole: float, machine: Machine) -> Launch:
+def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machine) -> Launch:
     documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
     starts = accumulate((step.time_us for step in timing.steps), initial=0.0)
     executions = [

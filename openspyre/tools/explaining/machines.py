@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.machine import MIB, SPYRE, Machine
-from openspyre.tools.explaining.counting import Bundle
+from openspyre.tools.explaining.counting import LaunchedBundle
 from openspyre.tools.explaining.residents import residents_of
 
 _KEYS: dict[str, tuple[str, Callable[[Machine, float], Machine]]] = {
@@ -33,7 +33,7 @@ def machine_of(text: str) -> Machine:
     return machine
 
 
-def check_plans(bundles: Sequence[Bundle], machine: Machine) -> None:
+def check_plans(bundles: Sequence[LaunchedBundle], machine: Machine) -> None:
     """A plan that the machine has no room for cannot be timed on it: it would have to be made anew."""
     for bundle in bundles:
         most = max(bundle.documented.ops.values(), key=lambda op: op.cores, default=None)

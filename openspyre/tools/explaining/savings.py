@@ -9,7 +9,7 @@ from openspyre.clock import TimedStep, time_bundle
 from openspyre.clock.kernels import Gather, Norm, Pointwise, Reduction
 from openspyre.clock.predict import predict
 from openspyre.spec.machine import SPYRE, Machine
-from openspyre.tools.explaining.counting import Bundle, explain_bundles
+from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 from openspyre.tools.explaining.products import better_division
 from openspyre.tools.explaining.records import Dim, Execution, Explanation, Saving
 from openspyre.tools.explaining.text import bytes_, us
@@ -20,7 +20,7 @@ _LARGE_PRODUCT = 0.1
 _MOST = 12
 
 
-def explained(bundles: Sequence[Bundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
+def explained(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
     """Bundles as launches in order, with what would save most first."""
     explanation = explain_bundles(bundles, machine, note)
     whole = explanation.totals.card_us + explanation.totals.round_trips_us
@@ -34,7 +34,7 @@ def explained(bundles: Sequence[Bundle], machine: Machine = SPYRE, note: str = "
     return replace(explanation, savings=tuple(sorted(found, key=lambda saving: -saving.us)[:_MOST]))
 
 
-def _found(bundles: Sequence[Bundle], explanation: Explanation) -> Iterator[tuple[float, str]]:
+def _found(bundles: Sequence[LaunchedBundle], explanation: Explanation) -> Iterator[tuple[float, str]]:
     """What it is worth, and a text with a place for that."""
     yield from _restickifies(explanation)
     yield from _round_trips(explanation)
@@ -125,7 +125,7 @@ def _launches(explanation: Explanation) -> Iterator[tuple[float, str]]:
         yield gain, f"{number} launches: as one graph, without breaks, the host would save {us(gain)}"
 
 
-def _products(bundles: Sequence[Bundle], explanation: Explanation) -> Iterator[tuple[float, str]]:
+def _products(bundles: Sequence[LaunchedBundle], explanation: Explanation) -> Iterator[tuple[float, str]]:
     """Products that are alike together."""
     alike: dict[tuple[str, tuple[Dim, ...], str], list[tuple[str, Execution, TimedStep]]] = {}
     for number, (bundle, launch) in enumerate(zip(bundles, explanation.launches, strict=True)):

@@ -18,7 +18,7 @@ from openspyre.spec.formats import DataFormats
 from openspyre.spec.machine import MIB, SPYRE
 from openspyre.tools.command import main
 from openspyre.tools.explaining.comparing import compare
-from openspyre.tools.explaining.counting import Bundle, explain_bundles
+from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 from openspyre.tools.explaining.machines import check_plans, machine_of
 from openspyre.tools.explaining.page import page
 from openspyre.tools.explaining.savings import explained
@@ -41,7 +41,7 @@ def op(name: str, rows: int, columns: int, tensors: list[Tensor], split: tuple[i
     return SuperDsc(f"0_{name}", name, "sfp", FP16, axes, cores, tuple(tensors), inputs, (len(tensors) - 1,))
 
 
-def bundle(*ops: SuperDsc) -> Bundle:
+def bundle(*ops: SuperDsc) -> LaunchedBundle:
     """Symbol -100 p - c - 1 is what core c has of parameter p. The first parameter is the pool; 4 lies farther back in it."""
     files = {f"sdsc_{number}.json": each for number, each in enumerate(ops)}
     symbols = tuple(
@@ -49,14 +49,14 @@ def bundle(*ops: SuperDsc) -> Bundle:
     )
     body = tuple(Execute(file, symbols, number) for number, file in enumerate(files))
     names = ("pool_base_addr", *(f"arg_{number}_base_addr" for number in range(4)))
-    return Bundle(DocumentedBundle("by hand", Function(tuple(map(Parameter, names)), body), files), None)
+    return LaunchedBundle(DocumentedBundle("by hand", Function(tuple(map(Parameter, names)), body), files), None)
 
 
 def lies(parameter: int) -> tuple[int, ...]:
     return tuple(-100 * parameter - core - 1 for core in range(CORES))
 
 
-def chain(where: Component) -> Bundle:
+def chain(where: Component) -> LaunchedBundle:
     """exp, then neg; what is between lies in the pool or in the scratchpads."""
     middle = tensor(lies(0) if where is MEMORY else (0,) * CORES, where=where)
     first = op("exp", 4096, 4096, [tensor(lies(1)), middle])
@@ -71,7 +71,7 @@ def test_a_tensor_that_could_stay_in_scratchpads_is_worth_what_the_plan_with_it_
 
 
 def test_tensors_that_fit_together_are_told_together() -> None:
-    def long(where: Component) -> Bundle:
+    def long(where: Component) -> LaunchedBundle:
         first, second = (tensor(lies(n) if where is MEMORY else (n << 20,) * CORES, where=where) for n in (0, 4))
         steps = [(tensor(lies(1)), first), (first, second), (second, tensor(lies(2)))]
         return bundle(*(op(name, 4096, 4096, list(io)) for name, io in zip(("exp", "neg", "abs"), steps, strict=True)))
@@ -112,7 +112,7 @@ def test_few_cores_are_told() -> None:
     assert explained([bundle(op("exp", 4096, 4096, [tensor(lies(1)), tensor(lies(2))]))]).savings == ()
 
 
-def product(splits: tuple[int, int, int]) -> Bundle:
+def product(splits: tuple[int, int, int]) -> LaunchedBundle:
     axes = tuple(Axis(*each) for each in zip(("mb", "out", "in"), (512, 4096, 4096), splits, strict=True))
     tensors = (tensor(lies(1), "mb in", "in"), tensor(lies(2), "in out", "out"), tensor(lies(3), "mb out", "out"))
     cores = ((0, 0, 0),) * (splits[0] * splits[1] * splits[2])

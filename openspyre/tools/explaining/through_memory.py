@@ -12,7 +12,7 @@ from openspyre.artifact.superdsc import Component, SuperDsc, Tensor
 from openspyre.clock import time_bundle
 from openspyre.clock.places import bytes_of
 from openspyre.spec.machine import Machine
-from openspyre.tools.explaining.counting import Bundle
+from openspyre.tools.explaining.counting import LaunchedBundle
 from openspyre.tools.explaining.data import Names
 from openspyre.tools.explaining.records import Launch, Resident
 from openspyre.tools.inspect import bytes_per_core
@@ -41,7 +41,7 @@ class _Use(NamedTuple):
     tensor: int
 
 
-def through_memory(bundle: Bundle, launch: Launch, machine: Machine) -> Far:
+def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine) -> Far:
     documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
     executes = list(documented.function.listed())
     ops = [documented.ops[execute.file] for execute in executes]
@@ -105,7 +105,7 @@ def _readers(executes: list[Execute], ops: list[SuperDsc], writer: int, place: A
             return
 
 
-def _leaves(executes: list[Execute], ops: list[SuperDsc], found: list[_Use], bundle: Bundle) -> bool:
+def _leaves(executes: list[Execute], ops: list[SuperDsc], found: list[_Use], bundle: LaunchedBundle) -> bool:
     """Whether somebody outside may want it: only a pool, or a launch spec, tells that nobody does."""
     address = _places(executes[found[0].execution], ops[found[0].execution].tensors[found[0].tensor])[0]
     number = address.parameter or 0
