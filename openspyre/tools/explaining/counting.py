@@ -1,0 +1,159 @@
+"""From bundles to an explanation: what each execution moves and computes, with the clock's time of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+from openspyre.artifact.bundle import Bundle
+from openspyre.artifact.bundle_function import Execute
+from openspyre.artifact.launch_spec import Argument, read_launch_spec
+from openspyre.artifact.superdsc import PRESENT, Provenance, SuperDsc
+from openspyre.clock import TimedStep, Timing, time_bundle
+from openspyre.clock.kernels import Kernel, RoundTrip, Shuffle
+from openspyre.clock.places import bytes_of, outputs_of, traffic_of
+from openspyre.spec.formats import DataFormats
+from openspyre.spec.hardware import HARDWARE, Shape
+from openspyre.spec.machine import SPYRE, Machine
+from openspyre.tools.bundle import read
+from openspyre.tools.explaining.data import Names, data_bytes, operands_of
+from openspyre.tools.explaining.records import Dim, Execution, Explanation, Launch
+from openspyre.tools.explaining.residents import residents_of
+
+_MOVED_ALONE = ("ReStickifyOpHBM", "shuffle")  # no SFP computes anything
+
+
+class LaunchedBundle(NamedTuple):
+    """A bundle with what its launch spec tells, if there is one."""
+
+    documented: Bundle
+    spec: tuple[Argument, ...] | None
+
+
+class Work(NamedTuple):
+    """Of one run: bytes by place, and what the units compute."""
+
+    read: int
+    written: int
+    scratchpad: int
+    ring: int
+    host_link: int
+    macs: int
+    elements: int
+
+
+def read_bundles(directories: Sequence[Path]) -> list[LaunchedBundle]:
+    """Bundles without problems; InvalidBundle lists them."""
+    return [LaunchedBundle(read(directory), read_launch_spec(directory)) for directory in directories]
+
+
+def explain_bundles(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
+    timings = [time_bundle(bundle.documented, machine) for bundle in bundles]
+    whole = sum(timing.card_us + timing.host_us for timing in timings)
+    launches = [_launch(bundle, timing, whole, machine) for bundle, timing in zip(bundles, timings, strict=True)]
+    return Explanation(tuple(launches), machine, note)
+
+
+def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machine) -> Launch:
+    documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
+    starts = accumulate((step.time_us for step in timing.steps), initial=0.0)
+    executions = [
+        _execution(number, execute, documented.ops[execute.file], step, start, whole, names)
+        for number, (execute, step, start) in enumerate(
+            zip(documented.function.listed(), timing.steps, starts, strict=False)
+        )
+    ]
+    return Launch(
+        documented.name,
+        tuple(executions),
+        residents_of(documented),
+        timing.card_us,
+        timing.host_us,
+        timing.launch.time_us,
+        timing.band,
+        data_bytes(documented, bundle.spec),
+        sum(
+            execution.macs / _peak_macs_per_us(documented.ops[execute.file], machine)
+            for execution, execute in zip(executions, documented.function.listed(), strict=True)
+        ),
+    )
+
+
+def _execution(
+    number: int, execute: Execute, op: SuperDsc, step: TimedStep, start: float, whole: float, names: Names
+) -> Execution:
+    item, alone = step.item, step.alone
+    work = work_of(op, item.kernel)
+    return Execution(
+        number,
+        op.name,
+        op.op,
+        alone.kernel_class.value,
+        item.times,
+        tuple(Dim(axis.label, axis.size, axis.split) for axis in op.axes),
+        op.cores,
+        operands_of(execute, op, names),
+        work.read * item.times,
+        work.written * item.times,
+        work.scratchpad * item.times,
+        work.ring * item.times,
+        work.host_link * item.times,
+        work.macs * item.times,
+        work.elements * item.times,
+        start,
+        step.time_us,
+        step.time_us * (1 - alone.band.p90),
+        step.time_us * (1 + alone.band.p90),
+        alone.band.measured,
+        alone.bound.value,
+        {part.resource.value: alone.part(part.resource) for part in (*alone.parts, *alone.serial)},
+        step.time_us / whole if whole else 0.0,
+        _source(op.provenance),
+    )
+
+
+def _source(provenance: Provenance | None) -> str:
+    """The Python line, its own or of what was fused into it; an id alone tells people nothing."""
+    if provenance is None:
+        return ""
+    if provenance.source is not None or provenance.aten_op:
+        return str(provenance)
+    return "; ".join(dict.fromkeys(filter(None, map(_source, provenance.fused_from))))
+
+
+def work_of(op: SuperDsc, kernel: Kernel) -> Work:
+    """What one run amounts to. An op that the hardware does not have is moved to the host and back, and computed there."""
+    if isinstance(kernel, RoundTrip):
+        down, up = sum(kernel.down), sum(kernel.up)
+        return Work(down, up, 0, 0, down + up, 0, 0)
+    traffic, points = traffic_of(op), prod(axis.size for axis in op.axes)
+    ring = kernel.bytes if isinstance(kernel, Shuffle) else _partial_sums(op)
+    product = _is_product(op)
+    elements = 0 if product or op.op in _MOVED_ALONE else points
+    macs = points if product else 0
+    return Work(traffic.read_bytes, traffic.written_bytes, traffic.scratchpad_bytes, ring, 0, macs, elements)
+
+
+def _partial_sums(op: SuperDsc) -> int:
+    """What cores pass on of their results where a reduced dim is divided."""
+    cut = [(result, axis) for result in outputs_of(op) for axis in op.axes if result.scale(axis.label) != PRESENT]
+    return sum((axis.split - 1) * bytes_of(op, result) for result, axis in cut)
+
+
+def _is_product(op: SuperDsc) -> bool:
+    known = HARDWARE.get(op.op)
+    return known is not None and known.shape is Shape.CONTRACTION
+
+
+def _peak_macs_per_us(op: SuperDsc, machine: Machine) -> float:
+    match op.format:
+        case DataFormats.SEN143_FP8 | DataFormats.SEN152_FP8:
+            per_cycle = machine.fp8_macs_per_cycle_per_core
+        case DataFormats.SENINT8:
+            per_cycle = machine.int8_macs_per_cycle_per_core
+        case _:
+            per_cycle = machine.fp16_macs_per_cycle_per_core
+    return machine.cores * per_cycle * machine.core_clock_hz * 1e-6

@@ -1,0 +1,107 @@
+"""An explanation for the terminal: a table of executions, the totals against their bounds, the savings in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from openspyre.tools.explaining.records import Execution, Explanation, Launch, Totals
+
+_HEAD = ("op", "sizes", "division", "cores", "memory", "scratchpad", "ring", "work", "time", "+-", "bound by", "share", "from")  # fmt: skip
+_RIGHT = frozenset(["cores", "memory", "scratchpad", "ring", "work", "time", "+-", "share"])
+
+
+def render(explanation: Explanation) -> Iterator[str]:
+    if explanation.note:
+        yield explanation.note
+    for number, launch in enumerate(explanation.launches):
+        yield from _launch(number, launch)
+    yield from _totals(explanation.totals, len(explanation.launches))
+    if explanation.savings:
+        yield "what would save most (by the clock; they do not add up)"
+        yield from (f"  {saving.text}" for saving in explanation.savings)
+
+
+def _launch(number: int, launch: Launch) -> Iterator[str]:
+    yield f"launch {number} {launch.name!r}, {len(launch.executions)} executions, {us(launch.card_us)} on the card"
+    yield from (f"  {line}" for line in table(_HEAD, [_row(e) for e in launch.executions], _RIGHT))
+
+
+def _row(execution: Execution) -> tuple[str, ...]:
+    often = f" x{execution.runs}" if execution.runs > 1 else ""
+    return (
+        f"{execution.number} {execution.op}{often}",
+        "x".join(str(dim.size) for dim in execution.dims),
+        execution.division,
+        str(execution.cores),
+        bytes_(execution.memory_bytes),
+        bytes_(execution.scratchpad_bytes),
+        bytes_(execution.ring_bytes),
+        work(execution),
+        us(execution.time_us),
+        f"{_off(execution):.0%}{'' if execution.band_is_measured else '?'}",
+        execution.bound,
+        f"{execution.share:.1%}",
+        line(execution.source),
+    )
+
+
+def _off(execution: Execution) -> float:
+    return (execution.high_us - execution.time_us) / execution.time_us if execution.time_us else 0.0
+
+
+def _totals(totals: Totals, launches: int) -> Iterator[str]:
+    yield f"the card takes {us(totals.card_us)}, nine of ten between {us(totals.low_us)} and {us(totals.high_us)}"
+    if totals.round_trips_us:
+        yield f"round trips of ops that the card does not have: {us(totals.round_trips_us)} on top"
+    yield f"{launches} launch(es): {us(totals.launches_us)} of the host's time on top"
+    moved = {
+        "through memory": totals.memory_bytes,
+        "in scratchpads": totals.scratchpad_bytes,
+        "over the ring": totals.ring_bytes,
+    }
+    yield "moved: " + ", ".join(f"{bytes_(number)} {where}" for where, number in moved.items() if number)
+    yield f"at least {us(totals.data_once_us)}: {bytes_(totals.data_bytes)} of data once through memory, at its peak ({_of(totals.data_once_us, totals)} of the card's time)"
+    if totals.macs:
+        yield f"at least {us(totals.peak_macs_us)}: {count(totals.macs)} MACs at the arrays' peak ({_of(totals.peak_macs_us, totals)} of the card's time)"
+
+
+def _of(bound: float, totals: Totals) -> str:
+    return f"{bound / totals.card_us:.1%}" if totals.card_us else "-"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Columns as wide as what is in them; one that nobody fills is left out."""
+    kept = [column for column in range(len(head)) if any(row[column] not in ("", "-") for row in rows)]
+    widths = {column: max(len(line[column]) for line in (head, *rows)) for column in kept}
+    for line in (head, *rows):
+        cells = [
+            line[c].rjust(widths[c]) if head[c] in right else line[c].ljust(widths[c]) for c in kept
+        ]  # numbers to the right
+        yield "  ".join(cells).rstrip()
+
+
+def work(execution: Execution) -> str:
+    if execution.macs:
+        return f"{count(execution.macs)} MAC"
+    return f"{count(execution.vector_elements)} el" if execution.vector_elements else "-"
+
+
+def line(source: str) -> str:
+    """Of a path its last two parts: who looks at a table knows the rest."""
+    return " ".join("/".join(word.split("/")[-2:]) for word in source.split())
+
+
+def us(time: float) -> str:
+    return f"{time / 1e3:.2f} ms" if time >= 1e3 else f"{time:.1f} us" if time >= 1 else f"{time:.2f} us"
+
+
+def bytes_(number: int) -> str:
+    """In powers of ten, as rates are."""
+    return f"{count(number)}B" if number else "-"
+
+
+def count(number: float) -> str:
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:g} "

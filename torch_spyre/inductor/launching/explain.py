@@ -1,0 +1,27 @@
+"""`torch_spyre.explain`: how long a card would take for what a function launches, and why."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openspyre.tools.explaining.counting import read_bundles
+from openspyre.tools.explaining.records import Explanation
+from openspyre.tools.explaining.savings import explained
+from torch_spyre.inductor.launching.export import export_bundle
+
+
+def explain(model_or_compiled: Callable[..., Any], *inputs: Any) -> Explanation:
+    """Compiles a function or a module, calls it once with `inputs`, and explains every launch as `openspyre explain` does.
+
+    The result prints as a table; `.json()` has everything, `.html(path)` writes a page. Made of `export_bundle`: what the process had
+    compiled before compiles again at its next call.
+    """
+    # What torch.compile gave is compiled anew from what it was given.
+    plain: Any = getattr(model_or_compiled, "_orig_mod", model_or_compiled)
+    plain = getattr(plain, "_torchdynamo_orig_callable", plain)
+    with tempfile.TemporaryDirectory() as place:
+        launches = export_bundle(plain, *inputs, directory=Path(place) / "launches", with_inputs=False)
+        return explained(read_bundles(launches))
