@@ -86,8 +86,8 @@ class IndexedStep : public PreparedStep {
       for (int lane = 0; lane < valid; lane += values_.stick_lanes) {
         const int64_t tile = lane / values_.stick_lanes;
         const int n = std::min(values_.stick_lanes, valid - lane);
-        std::memcpy(target + to[b] + tile * store_.tile_stride, source + from[b] + tile * values_.tile_stride,
-                    static_cast<size_t>(n * values_.itemsize));
+        std::memmove(target + to[b] + tile * store_.tile_stride, source + from[b] + tile * values_.tile_stride,
+                     static_cast<size_t>(n * values_.itemsize));
       }
   }
 
@@ -228,8 +228,8 @@ class ScatterStep final : public IndexedStep {
     for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
       const Lane index = plain_index(arguments, offsets, b);
       const int64_t place = static_cast<int64_t>(index) * step_.index_stride * store_.itemsize;
-      std::memcpy(arguments.outputs[0] + offsets.at[2][b] + place, arguments.inputs[0] + offsets.at[0][b],
-                  static_cast<size_t>(store_.itemsize));
+      std::memmove(arguments.outputs[0] + offsets.at[2][b] + place, arguments.inputs[0] + offsets.at[0][b],
+                   static_cast<size_t>(store_.itemsize));
     }
   }
 

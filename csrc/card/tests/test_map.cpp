@@ -224,6 +224,30 @@ TEST(random_copies_and_restickifies_move_every_element) {
   });
 }
 
+// Only the address sanitizer sees what a plain memcpy does here.
+TEST(a_tensor_is_copied_onto_a_part_of_itself) {
+  const int status = check::run_in_child([] {
+    Configuration configuration;
+    configuration.threads = 1;
+    configure(configuration);
+    Random random(1);
+    Launch launch(card(0));
+    Step step;
+    step.loops = {{8, 1, false}};
+    step.lane = {64, 64, -1, false, false};
+    Operand source, target;
+    source.symbol = target.symbol = launch.add(random_bytes(random, kShort, 9 * 64));
+    source.stride = target.stride = {64};
+    source.element = target.element = kShort;
+    source.offset = 64;
+    step.inputs = {source};
+    step.outputs = {target};
+    step.code.results = {0};
+    CHECK(agrees(step, launch, [&] { expect_map(step, launch, {true}); }));
+  });
+  CHECK_EQ(status, 0);
+}
+
 TEST(random_gathers_and_scatters_give_the_bits_of_the_definition) {
   with_threads([] {
     for (uint64_t seed = 0; seed < 200; ++seed) {
