@@ -60,11 +60,20 @@ ONE_NUMBER = Recipe(
     reals=(2, 15),
     number=(-2, torch.int32),
 )
+# A shuffle between scratchpads read the lanes behind the last element of a row, which nobody had written.
+SHUFFLED_PADDING = Recipe(
+    inputs=(((8, 130), torch.float32),),
+    steps=(("real_row_and_copy", 2, 3, 10, 5), ("real_row_and_copy", 6, 3, 1, 10)),
+    results=(12, 0, 0),
+    reals=(34, 10, 28, 40, 11, 34),
+    number=(1, torch.int64),
+)
 FAILED_ONCE = {
     "made with an offset": MADE_WITH_AN_OFFSET,
     "a row and its copy": A_ROW_AND_ITS_COPY,
     "written windows": WRITTEN_WINDOWS,
     "one number": ONE_NUMBER,
+    "shuffled padding": SHUFFLED_PADDING,
 }
 
 

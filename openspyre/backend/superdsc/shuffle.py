@@ -29,7 +29,7 @@ def lower_shuffle(instance: Instance, workspace: Workspace) -> list[Step]:
         done: set[tuple[tuple[str, tuple[int, int]], ...]] = set()
         # A core's own part first: no ring is needed for it.
         for owner in sorted(range(len(held)), key=lambda other: other != core):
-            common = _common(held[owner], wanted)
+            common = _common(held[owner], wanted, op)
             key = tuple(common.items()) if common is not None else ()
             if common is None or key in done:
                 continue
@@ -53,12 +53,13 @@ def _owned(op: SuperDsc, tensor: Tensor) -> list[Box]:
     return boxes
 
 
-def _common(a: Box, b: Box) -> Box | None:
+def _common(a: Box, b: Box, op: SuperDsc) -> Box | None:
+    """What both have, if there are elements in it: nobody writes what is padding alone, nor reads it."""
     found: Box = {}
     for label, (first, size) in a.items():
         other, extent = b[label]
         begin, end = max(first, other), min(first + size, other + extent)
-        if begin >= end:
+        if begin >= min(end, op.axis[label].elements):
             return None
         found[label] = (begin, end - begin)
     return found
@@ -67,7 +68,10 @@ def _common(a: Box, b: Box) -> Box | None:
 def _copy(
     instance: Instance, source: Access, target: Access, owner: int, core: int, box: Box, held: Box, wanted: Box
 ) -> Map:
-    axes = tuple(Axis(label, size) for label, (_, size) in box.items())
+    axes = tuple(
+        Axis(label, size, 1, min(size, instance.op.axis[label].elements - first))
+        for label, (first, size) in box.items()
+    )
     part = Instance(instance.op, axes, {}, instance.accesses, {(0,) * len(axes): core})
     read, written = _within(source, box, held), _within(target, box, wanted)
     nest = nest_of(part, (read, written), lane=target.tensor.stick)
