@@ -104,7 +104,7 @@ class Settings:
         "OPENSPYRE_PLANNER",
         PLANNING.strategy,
         choice(*PLANNERS),
-        "timed: plans that run fastest; documented: as the reference's front end plans",
+        "the pool: timed lets bytes rest, which the host runs faster; documented packs it as the reference's front end does",
     )
     lx_planning: bool = switch(
         "LX_PLANNING", PLANNING.scratchpads, BOOL, "tensors stay in the cores' scratchpads where they can"

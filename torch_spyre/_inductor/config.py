@@ -1,8 +1,8 @@
 """Planning options under their documented names; `with config.patch(sencores=4):`, or as a decorator, changes them for a while.
 
 An option applies to what is compiled while it is in force; programs that are already compiled stay as they are. `sencores`,
-`planner` and `core_id_k_fast_emission` have an effect, and those about scratchpads and the pool. The others are accepted and kept so that existing code runs: what they steer
-does not exist here yet, or (marked "always") cannot be switched off.
+`core_id_k_fast_emission`, and those about scratchpads and the pool (`planner` among them) have an effect. The others are accepted
+and kept so that existing code runs: what they steer does not exist here yet, or (marked "always") cannot be switched off.
 """
 
 import sys
