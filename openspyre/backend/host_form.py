@@ -221,11 +221,12 @@ def _shared(shared: Shared) -> Shared:
     """With a base more for each tensor in the scratchpads; itself if there is none."""
     if not any(map(_in_pads, shared.op.tensors)):
         return shared
-    if id(shared) not in _known:
+    found = _known.get(id(shared))
+    if found is None:
         if len(_known) >= _LIMIT:
             _known.clear()
-        _known[id(shared)] = shared, _in_memory(shared)
-    return _known[id(shared)][1]
+        found = _known[id(shared)] = shared, _in_memory(shared)
+    return found[1]
 
 
 def _in_memory(shared: Shared) -> Shared:
