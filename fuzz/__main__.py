@@ -10,11 +10,13 @@ import importlib.util
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 SECONDS_WITHOUT_A_WORD = 120
+SECONDS_BETWEEN_REPORTS = 30
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,11 +54,15 @@ def _run_apart(options: argparse.Namespace, first: int, end: int, outcomes: Coun
     with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert child.stdout is not None
+        told = time.monotonic()
         for line in child.stdout:
             number, _, outcome = line.rstrip("\n").partition(" ")
             if number.isdigit():
                 first = int(number) + 1
                 outcomes[outcome.partition(":")[0]] += 1
+            if time.monotonic() - told > SECONDS_BETWEEN_REPORTS:
+                told = time.monotonic()
+                print(f"{first} of {end} {options.kind}, {outcomes['fault']} faults", file=sys.stderr, flush=True)
             if outcome.startswith("fault") or not number.isdigit():
                 print(line, end="", flush=True)
         if child.wait() == 0:
