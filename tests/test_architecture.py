@@ -33,7 +33,7 @@ TORCH_ROOMS: dict[str, set[str]] = {
     "torch_spyre.ops": {"torch_spyre.device.layouts", "torch_spyre._inductor"},
     _INDUCTOR: set(),  # the imported graph, and what we use of Inductor
     f"{_INDUCTOR}.reporting": {_INDUCTOR},
-    f"{_INDUCTOR}.lowering": {_INDUCTOR, "torch_spyre.ops"},
+    f"{_INDUCTOR}.lowering": {_INDUCTOR, "torch_spyre.ops", "torch_spyre._inductor"},
     f"{_INDUCTOR}.launching": {
         _INDUCTOR,
         f"{_INDUCTOR}.reporting",
@@ -47,6 +47,7 @@ TORCH_ROOMS: dict[str, set[str]] = {
         f"{_INDUCTOR}.lowering",
         f"{_INDUCTOR}.launching",
         "torch_spyre.ops",
+        "torch_spyre._inductor",
     },
 }
 # Doors of the device and of the compiler, and documented names: they register what the rooms have, so they see all of them.

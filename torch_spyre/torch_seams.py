@@ -10,12 +10,14 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from openspyre.spec.errors import SpyreError
 from torch_spyre.constants import DEVICE_NAME
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class NotShareable(SpyreError, TypeError):
@@ -192,6 +194,11 @@ SEAMS: tuple[Seam, ...] = (
         "it becomes public",
     ),
     Seam("torch.fx.traceback.annotate", "hints travel with the nodes of a graph", "it becomes stable"),
+    Seam(
+        "torch._dynamo.decorators.assume_constant_result",
+        "sets the mark that `runs_while_tracing` sets without loading Dynamo",
+        "torch.compiler offers it without loading Dynamo",
+    ),
     Seam("torch._ops.OpOverload", "knows operators among the callables of a graph", "it becomes public"),
     Seam("torch.utils._pytree.tree_leaves", "finds tensors among nested arguments", "it becomes public"),
     Seam("torch.utils._pytree.tree_map_only", "exchanges tensors among nested arguments", "it becomes public"),
@@ -336,6 +343,12 @@ def hide_from_dynamo(function: Callable[..., Any], callees: bool = False) -> Non
     action = frames._FrameAction
     strategy = frames._FrameExecStrategy(action.SKIP, action.SKIP if callees else action.DEFAULT)
     frames.set_code_exec_strategy(function.__code__, strategy)
+
+
+def runs_while_tracing(function: Function) -> Function:
+    """Dynamo calls it when it comes to it in a graph, and takes what it returns for a constant that nothing guards."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def original_of(replaced: Any) -> Any:

@@ -288,6 +288,7 @@ class Expansion:
                 inputs,
                 (replace(target, strides=tuple(target.strides[d] for d in dims)),),
                 origin=self.op.origin,
+                hints=self.op.hints,
             )
         )
 

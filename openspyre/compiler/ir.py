@@ -42,12 +42,22 @@ Place = InPool | InScratchpad
 
 
 @dataclass(frozen=True, slots=True)
+class NamedDim:
+    """A dim of a buffer that the user has named: its host offsets are `stride` apart."""
+
+    name: str
+    size: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
 class Buffer:
     """A tensor on the card, as the host sees it; `layout` None until one is chosen, `place` (temps) where it lies.
 
     An `unset` one begins as whatever lies there, as torch.empty does: others are written before they are read.
     A constant has `values`: the bytes that the host would store, in the order of host offsets.
     Of one with `spare_rows`, an op that writes whole sticks may write over rows behind its own: nobody has written them yet.
+    `named`: the dims that the user has named, for hints; they need not be the dims of `size`.
     """
 
     name: str
@@ -60,6 +70,7 @@ class Buffer:
     unset: bool = False
     values: bytes | None = None
     spare_rows: bool = False
+    named: tuple[NamedDim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,7 @@ class Dim:
     """One dimension of an op's iteration space; `split` is the number of core slices.
 
     Where dims of an op have `lanes`, its sticks run along one of those and no other: the order of a sum depends on it.
+    `named`: the user's names of what it walks through, the outermost first; several where it walks through several dims at once.
     """
 
     name: str
@@ -74,6 +86,7 @@ class Dim:
     reduced: bool = False
     split: int = 1
     lanes: bool = False
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +145,26 @@ Attribute = int | float | bool | str | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """A `spyre_hint` scope around an op: a number of its own, larger than those of the scopes around it, and what it asks for.
+
+    `work_div`: cores per named dim, in the user's order. `tiles`: the named dim that a loop cuts, and into how many tiles.
+    The `expected` ones are checked: the names of the op's dims, and of those that it reduces.
+    """
+
+    number: int
+    work_div: tuple[tuple[str, int], ...] = ()
+    tiles: tuple[str, int] | None = None
+    expected_named_dims: tuple[str, ...] | None = None
+    expected_reduction_dims: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
-    """One row of the op table at work. `attributes` are the row's static parameters, `origin` the user's line, if known."""
+    """One row of the op table at work. `attributes` are the row's static parameters, `origin` the user's line, if known.
+
+    `hints`: the scopes it stands in, the outermost first.
+    """
 
     name: str
     row: str
@@ -142,6 +173,7 @@ class Op:
     outputs: tuple[Access, ...]
     attributes: tuple[tuple[str, Attribute], ...] = ()
     origin: str = ""
+    hints: tuple[Hint, ...] = ()
 
     def attribute(self, name: str) -> Attribute:
         return dict(self.attributes)[name]

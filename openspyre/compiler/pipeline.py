@@ -17,6 +17,7 @@ from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
+from openspyre.compiler.passes.name_dims import NameDims
 from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
@@ -46,6 +47,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         FoldConstants(),
         EliminateCopies(),
         DropDead(),
+        NameDims(planning.ignore_hints),
         ChooseLayouts(),
         InsertRelayouts(),
         PackIndices(),

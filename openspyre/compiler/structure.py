@@ -15,10 +15,10 @@ _LIMIT = 1 << 14  # structures remembered per question; a model has some dozens
 
 
 def structure_of(op: Op, buffers: Mapping[str, Buffer]) -> Hashable:
-    """Equal where ops differ in nothing but names, origins, attributes, and numbers that are no part of the hardware's op."""
+    """Equal where ops differ in nothing but their names, origins, attributes, and numbers that are no part of the hardware's op."""
     operands = (*op.inputs, *op.outputs)
     words = [operand.word for operand in op.inputs if isinstance(operand, Scalar)] if TABLE[op.row].constants else ()
-    return (op.row, op.dims, len(op.inputs), *words, *[_plain(operand, buffers) for operand in operands])
+    return (op.row, op.dims, op.hints, len(op.inputs), *words, *[_plain(operand, buffers) for operand in operands])
 
 
 def _plain(operand: Operand, buffers: Mapping[str, Buffer]) -> Hashable:

@@ -14,10 +14,12 @@ from openspyre.compiler.ir import (
     Attribute,
     Buffer,
     Dim,
+    Hint,
     InPool,
     InScratchpad,
     Iota,
     Loop,
+    NamedDim,
     Op,
     Program,
     Role,
@@ -35,15 +37,27 @@ DTYPES = st.sampled_from(TENSOR_DTYPES)
 ACCESSES = st.builds(Access, NAMES, NUMBERS, LISTS, DTYPES, LISTS)
 SCALARS = st.builds(Scalar, NAMES, DTYPES)
 ATTRIBUTES = st.one_of(NUMBERS, st.booleans(), NAMES, LISTS, st.floats(allow_nan=False))
+LABELS = st.lists(NAMES, max_size=2).map(tuple)
+COUNTS = st.tuples(NAMES, NUMBERS)
+HINTS = st.builds(
+    Hint,
+    NUMBERS,
+    st.lists(COUNTS, max_size=2).map(tuple),
+    st.none() | COUNTS,
+    st.none() | LABELS,
+    st.none() | LABELS,
+)
+DIMS = st.builds(Dim, NAMES, NUMBERS, st.booleans(), st.integers(1, 32), st.booleans(), LABELS)
 OPS = st.builds(
     Op,
     NAMES,
     st.sampled_from(list(TABLE)),
-    st.lists(st.builds(Dim, NAMES, NUMBERS, st.booleans(), st.integers(1, 32)), max_size=3).map(tuple),
+    st.lists(DIMS, max_size=3).map(tuple),
     st.lists(st.one_of(ACCESSES, SCALARS, st.builds(Iota, NUMBERS, LISTS)), max_size=3).map(tuple),
     st.lists(ACCESSES, max_size=2).map(tuple),
     st.lists(st.tuples(NAMES, ATTRIBUTES), max_size=3).map(tuple),
     NAMES,
+    st.lists(HINTS, max_size=2).map(tuple),
 )
 BODIES = st.recursive(
     st.lists(OPS, max_size=3).map(tuple),
@@ -53,7 +67,18 @@ BODIES = st.recursive(
 PLACES = st.none() | st.builds(InPool, NUMBERS) | st.builds(InScratchpad, NUMBERS)
 BUFFERS = st.one_of(
     buffers(),
-    st.builds(Buffer, NAMES, DTYPES, LISTS, LISTS, st.sampled_from(list(Role)), st.none(), PLACES, st.booleans()),
+    st.builds(
+        Buffer,
+        NAMES,
+        DTYPES,
+        LISTS,
+        LISTS,
+        st.sampled_from(list(Role)),
+        st.none(),
+        PLACES,
+        st.booleans(),
+        named=st.lists(st.builds(NamedDim, NAMES, NUMBERS, NUMBERS), max_size=2).map(tuple),
+    ),
 )
 PROGRAMS = st.builds(
     Program,
@@ -109,6 +134,30 @@ def test_it_reads_like_a_program() -> None:
         '  dim "n" 3 reduced',
         '  read "x" float16 0 [3, 1]',
         '  write "y" float16 0 [1, 0]',
+    ]
+
+
+def test_names_and_hints_read_like_the_users() -> None:
+    x = Buffer("x", "float16", (6,), (1,), Role.UPDATE, named=(NamedDim("M", 2, 3), NamedDim("K", 3, 1)))
+    there = Access("x", 0, (3, 1), "float16")
+    hints = (
+        Hint(0, tiles=("M", 2)),
+        Hint(1, (("M", 2), ("K", 1)), expected_named_dims=("M", "K"), expected_reduction_dims=()),
+    )
+    op = Op(
+        "neg", "neg", (Dim("d0", 2, named=("M",)), Dim("d1", 3, split=3, named=("K",))), (there,), (there,), hints=hints
+    )
+    program = Program("p", (x,), (op,))
+    assert parse_program(print_program(program)) == program
+    assert print_program(program).splitlines()[1:] == [
+        'buffer "x" update float16 [6] [1] named "M" 2 3 named "K" 3 1',
+        'op "neg" neg',
+        '  dim "d0" 2 named "M"',
+        '  dim "d1" 3 split 3 named "K"',
+        '  read "x" float16 0 [3, 1]',
+        '  write "x" float16 0 [3, 1]',
+        '  hint 0 tiles "M" 2',
+        '  hint 1 work_div "M" 2 work_div "K" 1 expects "M" "K" reduces',
     ]
 
 

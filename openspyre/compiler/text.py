@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from openspyre.compiler.ir import (
     Access,
@@ -12,10 +13,12 @@ from openspyre.compiler.ir import (
     Buffer,
     Constant,
     Dim,
+    Hint,
     InPool,
     InScratchpad,
     Iota,
     Loop,
+    NamedDim,
     Node,
     Op,
     Operand,
@@ -30,6 +33,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.packing import packed, unpacked, value_bytes
 
+Item = TypeVar("Item")
 _WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\[[^]]*\]|[^\s"\[\]]+)')
 
 
@@ -84,6 +88,7 @@ def _buffer_line(buffer: Buffer) -> str:
         parts.append("unset")
     if buffer.spare_rows:
         parts.append("spare_rows")
+    parts += [f"named {_quote(named.name)} {named.size} {named.stride}" for named in buffer.named]
     if buffer.values is not None:
         parts.append(f"values {packed(buffer.values)}")
     return " ".join(parts)
@@ -93,7 +98,8 @@ def _op_lines(op: Op) -> Iterator[str]:
     yield f"op {_quote(op.name)} {op.row}" + (f" from {_quote(op.origin)}" if op.origin else "")
     for dim in op.dims:
         marks = " reduced" * dim.reduced + " lanes" * dim.lanes
-        yield f"  dim {_quote(dim.name)} {dim.size}{marks}" + (f" split {dim.split}" if dim.split != 1 else "")
+        splits = f" split {dim.split}" if dim.split != 1 else ""
+        yield f"  dim {_quote(dim.name)} {dim.size}{marks}{splits}" + _names("named", dim.named or None)
     for operand in op.inputs:
         match operand:
             case Access():
@@ -108,6 +114,19 @@ def _op_lines(op: Op) -> Iterator[str]:
         yield _access_line("write", output)
     for name, value in op.attributes:
         yield f"  with {_quote(name)} {json.dumps(value)}"
+    for hint in op.hints:
+        yield f"  hint {hint.number}{_hint_words(hint)}"
+
+
+def _hint_words(hint: Hint) -> str:
+    divided = "".join(f" work_div {_quote(name)} {cores}" for name, cores in hint.work_div)
+    tiles = "" if hint.tiles is None else f" tiles {_quote(hint.tiles[0])} {hint.tiles[1]}"
+    expected = _names("expects", hint.expected_named_dims) + _names("reduces", hint.expected_reduction_dims)
+    return divided + tiles + expected
+
+
+def _names(keyword: str, names: tuple[str, ...] | None) -> str:
+    return "" if names is None else " ".join(["", keyword, *map(_quote, names)])
 
 
 def _access_line(keyword: str, access: Access) -> str:
@@ -158,8 +177,9 @@ def _parse_buffer(line: _Line) -> Buffer:
         place = _parse_place(line)
         unset = line.has("unset")
         spare_rows = line.has("spare_rows")
+        named = tuple(line.each("named", lambda: NamedDim(line.name(), line.integer(), line.integer())))
         values = unpacked(line.word(), value_bytes(size, stride, dtype)) if line.has("values") else None
-        return Buffer(name, dtype, size, stride, role, layout, place, unset, values, spare_rows)
+        return Buffer(name, dtype, size, stride, role, layout, place, unset, values, spare_rows, named)
 
 
 def _parse_place(line: _Line) -> Place | None:
@@ -176,13 +196,23 @@ def _parse_op(line: _Line, lines: _Lines) -> Op:
     inputs = tuple(_parse_input(operand) for operand in lines.all("read", "number", "constant", "count"))
     outputs = tuple(_parse_access(output) for output in lines.all("write"))
     attributes = tuple(_parse_attribute(attribute) for attribute in lines.all("with"))
-    return Op(name, row, dims, inputs, outputs, attributes, origin)
+    hints = tuple(_parse_hint(hint) for hint in lines.all("hint"))
+    return Op(name, row, dims, inputs, outputs, attributes, origin, hints)
 
 
 def _parse_dim(line: _Line) -> Dim:
     with line:
         name, size, reduced, lanes = line.name(), line.integer(), line.has("reduced"), line.has("lanes")
-        return Dim(name, size, reduced, line.integer() if line.has("split") else 1, lanes)
+        split = line.integer() if line.has("split") else 1
+        return Dim(name, size, reduced, split, lanes, line.names("named") or ())
+
+
+def _parse_hint(line: _Line) -> Hint:
+    with line:
+        number = line.integer()
+        work_div = tuple(line.each("work_div", lambda: (line.name(), line.integer())))
+        tiles = (line.name(), line.integer()) if line.has("tiles") else None
+        return Hint(number, work_div, tiles, line.names("expects"), line.names("reduces"))
 
 
 def _parse_input(line: _Line) -> Operand:
@@ -250,6 +280,19 @@ class _Line:
         if not isinstance(value, str):
             raise ValueError(f"{value!r} is no quoted name")
         return value
+
+    def names(self, keyword: str) -> tuple[str, ...] | None:
+        """All names behind a keyword; None without it."""
+        if not self.has(keyword):
+            return None
+        found = []
+        while self.words and self.words[0].startswith('"'):
+            found.append(self.name())
+        return tuple(found)
+
+    def each(self, keyword: str, read: Callable[[], Item]) -> Iterator[Item]:
+        while self.has(keyword):
+            yield read()
 
     def integer(self) -> int:
         return int(self.word())

@@ -12,6 +12,7 @@ import torch
 from openspyre.artifact.bundle import read_bundle
 from openspyre.compiler.emit import emit_bundle
 from tests.foreign.vectors import ABSENT, VECTORS
+from tests.named import name_dims
 from torch_spyre.inductor.launching import launch
 
 # Why an op of the reference has no equal here. A function that is not listed must have all of them, in order, and no others.
@@ -27,7 +28,6 @@ DIFFERENT = {
     "sdpa": "attention in the form of June, not the flash form",
     "topk_8": "the eight largest are found by an op of ours",
     "transpose_add": "the first operand is turned, not the second",
-    "work_div_hint_k4": "names of dims do not reach the planner yet",
 }
 WHOLE_NUMBERS = {"embedding": [0], "index_rows": [0], "index_put_rows": [1]}
 
@@ -48,7 +48,7 @@ def function_of(name):
     spec = importlib.util.spec_from_file_location("reference_graphs", VECTORS / "graphs.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.GRAPHS[name][:2]
+    return module.GRAPHS[name]
 
 
 def division(op):
@@ -66,11 +66,13 @@ def theirs(name):
 
 
 def ours(name, lowered):
-    function, shapes = function_of(name)
+    function, shapes, *named = function_of(name)
     whole = WHOLE_NUMBERS.get(name, [])
     inputs = [torch.zeros(s).long() if i in whole else torch.ones(s).half() for i, s in enumerate(shapes)]
     launch.clear()  # another test may have compiled it
-    torch.compile(function)(*(value.to("spyre") for value in inputs))
+    on_card = [value.to("spyre") for value in inputs]
+    name_dims(on_card, *named)
+    torch.compile(function)(*on_card)
     found = [op for program in lowered for op in emit_bundle(program).bundle.ops.values()]
     assert found, "nothing was compiled"
     return found
@@ -92,7 +94,6 @@ def test_the_same_ops_divided_alike(name, lowered, capsys):
     with capsys.disabled():
         print(f"\n{name:24} {matched(wanted, divisions):3} of {len(wanted):3}  {DIFFERENT.get(name, '')}", end="")
     assert (wanted == divisions) == (name not in DIFFERENT)
-    if name != "work_div_hint_k4":
-        known = {shape(op): division(op) for op in theirs(name)}
-        for op in found:  # wherever it stands, an op that both have is divided alike
-            assert division(op) == known.get(shape(op), division(op))
+    known = {shape(op): division(op) for op in theirs(name)}
+    for op in found:  # wherever it stands, an op that both have is divided alike
+        assert division(op) == known.get(shape(op), division(op))

@@ -14,6 +14,7 @@ from openspyre.artifact.bundle import read_bundle
 from openspyre.artifact.superdsc import Component
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from tests.foreign.vectors import ABSENT, VECTORS
+from tests.named import name_dims
 from torch_spyre._inductor import config
 
 AUGUST = VECTORS / "august"
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.skipif(not (VECTORS / "graphs.py").exists(), reason=ABS
 # Why a function's ops are not the reference's: nothing to do with scratchpads.
 OTHER_OPS = {
     "coarse_tile": "hints for tiles",
-    "work_div_hint_k4": "hints for the division",
     "sdpa": "attention is not in the flash form",
     "sum_last": "totals are laid side by side for the caller",
     "max_last": "totals are laid side by side for the caller",
@@ -61,15 +61,15 @@ def theirs(name):
 
 
 def ours(name, lowered, directory):
-    function, shapes, *_ = functions()[name]
+    function, shapes, *named = functions()[name]
     inputs = [
         torch.arange(shape[0]) if INDEX.get(name) == number else torch.ones(shape).half()
         for number, shape in enumerate(shapes)
     ]
+    on_card = [tensor.to("spyre") for tensor in inputs]
+    name_dims(on_card, *named)
     with config.patch(planner="documented"):
-        (launch,) = torch_spyre.export_bundle(
-            function, *(tensor.to("spyre") for tensor in inputs), directory=directory, with_inputs=False
-        )
+        (launch,) = torch_spyre.export_bundle(function, *on_card, directory=directory, with_inputs=False)
     return ops_of(read_bundle(launch)), lowered[-1]
 
 
@@ -108,8 +108,6 @@ def test_the_same_tensors_stay_at_the_same_bytes(name, lowered, tmp_path):
 @pytest.mark.parametrize("name", [name for name in OTHER_OPS if name in functions()] if AUGUST.exists() else [])
 def test_what_has_other_ops_is_shown(name, lowered, tmp_path):
     """A function whose ops have become the reference's belongs into the other test."""
-    if len(functions()[name]) > 2:
-        pytest.skip(f"{name}: {OTHER_OPS[name]}")
     _, _, notes = compared(name, lowered, tmp_path)
     print(f"\n{name:20} {OTHER_OPS[name]}", *notes, sep="\n    ")
     assert any(note.startswith("ops") for note in notes)

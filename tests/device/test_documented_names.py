@@ -285,8 +285,13 @@ def test_dims_have_names():
     assert named.tensor_dim_names(x) == ("M", "N")
     with pytest.raises(KeyError, match="is not declared"):
         named.name_tensor_dims(x, ["M", "Q"])
-    with pytest.raises(InvalidArgument, match="size 70, the tensor's has 3"):
+    with pytest.raises(InvalidArgument, match=r"size \(3, 70\) has no dims \[N=70, M=3\]"):
         named.name_tensor_dims(x, ["N", "M"])
+    flat = torch.ones(210, device="spyre")
+    named.name_tensor_dims(flat, ["M", "N"])
+    assert named.tensor_dim_names(flat) == ("M", "N")
+    with pytest.raises(InvalidArgument, match="has no dims"):
+        named.name_tensor_dims(x.t(), ["M", "N"])
 
 
 def test_a_bundle_is_prepared_as_a_job_plan(tmp_path):

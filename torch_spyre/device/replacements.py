@@ -92,12 +92,15 @@ def _wrap_decompositions(module: Any) -> None:
 
 def _wrap_compile_fx(module: Any) -> None:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
+        def compile_fx(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+            from torch_spyre.inductor.importing.hints import traced
+
             if isinstance(model_, torch.fx.GraphModule) and any(map(_makes_tensor_on_card, model_.graph.nodes)):
                 from torch_spyre.inductor import backend
 
                 backend.register()
-            return original(model_, *args, **kwargs)
+            with traced(model_, example_inputs_):
+                return original(model_, example_inputs_, *args, **kwargs)
 
         return compile_fx
 

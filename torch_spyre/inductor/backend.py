@@ -23,6 +23,7 @@ from torch_spyre.inductor.border import (
 )
 from torch_spyre.inductor.importing.build_bundles import bundle
 from torch_spyre.inductor.importing.fx_nodes import fake_tensors
+from torch_spyre.inductor.importing.hints import text_for_keys
 from torch_spyre.inductor.importing.partition import leave_late_copies
 from torch_spyre.inductor.importing.regions import put_back_before_passes
 from torch_spyre.inductor.launching.kernel import SpyreOpOverrides, SpyreScheduling, SpyreWrapper
@@ -47,7 +48,7 @@ class BundlePass(CustomGraphModulePass):
         bundle(gm, new_report(f"graph{next(_numbers)}"))
 
     def uuid(self) -> Any:
-        return source_hash()
+        return source_hash() + text_for_keys()
 
 
 def _see_cards_inside() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.inductor import backend
-from torch_spyre.inductor.border import compile_fx
+from torch_spyre.inductor.border import compile_fx_module
 
 
 class NotOnSpyreWarning(UserWarning):
@@ -31,7 +31,7 @@ def spyre(
             NotOnSpyreWarning,
             stacklevel=2,
         )
-    compiled: Callable[..., Any] = compile_fx(module, example_inputs, config_patches=options, **more)
+    compiled: Callable[..., Any] = compile_fx_module.compile_fx(module, example_inputs, config_patches=options, **more)
     return compiled
 
 

@@ -12,8 +12,10 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+from openspyre.compiler.ir import Hint
 
 Extent = int | str  # a number, or an expression in the graph's symbols
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -83,6 +85,7 @@ class GraphCall:
     arguments: tuple[Argument, ...]
     results: tuple[int, ...]
     origin: str = ""
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -90,6 +93,7 @@ class Graph:
     """What one launch computes. `inputs` and `outputs` are value numbers; `updated` are the inputs written in place.
 
     `numbers` says how many numbers a launch brings. `constants` are values that are known already: their bytes, packed.
+    `named`: values whose dims the user has named, each name with a size; values that are seen so without a copy.
     """
 
     name: str
@@ -101,6 +105,7 @@ class Graph:
     outputs: tuple[int, ...]
     numbers: int = 0
     constants: tuple[tuple[int, str], ...] = ()
+    named: tuple[tuple[int, tuple[tuple[str, Extent], ...]], ...] = ()
 
 
 def key_of(graph: Graph) -> str:
@@ -133,8 +138,10 @@ def key_of(graph: Graph) -> str:
         )
         for v in graph.values
     ]
-    calls = [(c.target, [argument(a) for a in c.arguments], c.results) for c in graph.calls]
-    decisive = (len(symbols), graph.numbers, values, calls, graph.inputs, graph.updated, graph.outputs, graph.constants)
+    calls = [(c.target, [argument(a) for a in c.arguments], c.results, c.hints) for c in graph.calls]
+    named = [(value, [(name, *numbered((size,))) for name, size in names]) for value, names in graph.named]
+    arguments = (graph.inputs, graph.updated, graph.outputs, graph.constants)
+    decisive = (len(symbols), graph.numbers, values, calls, *arguments, named)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()
 
 
@@ -181,11 +188,14 @@ def _walk(node: ast.AST, symbols: Mapping[str, int], text: str) -> int:
 
 def to_text(graph: Graph) -> str:
     values = [[v.buffer, v.dtype, list(v.size), list(v.stride), v.offset] for v in graph.values]
-    calls = [[c.target, [_plain(a) for a in c.arguments], list(c.results), c.origin] for c in graph.calls]
+    calls = [
+        [c.target, [_plain(a) for a in c.arguments], list(c.results), c.origin, *map(astuple, c.hints)]
+        for c in graph.calls
+    ]
     lines = [
         f'{{"name": {json.dumps(graph.name)}, "symbols": {json.dumps(list(graph.symbols))},',
         f'"inputs": {list(graph.inputs)}, "updated": {list(graph.updated)}, "outputs": {list(graph.outputs)},',
-        f'"numbers": {graph.numbers}, "constants": {json.dumps(graph.constants)},',
+        f'"numbers": {graph.numbers}, "constants": {json.dumps(graph.constants)}, "named": {json.dumps(graph.named)},',
         '"values": [\n' + ",\n".join(map(json.dumps, values)) + "],",
         '"calls": [\n' + ",\n".join(map(json.dumps, calls)) + "]}",
     ]
@@ -199,15 +209,22 @@ def from_text(text: str) -> Graph:
         symbols=tuple(data["symbols"]),
         values=tuple(Value(b, dtype, tuple(size), tuple(stride), at) for b, dtype, size, stride, at in data["values"]),
         calls=tuple(
-            GraphCall(target, tuple(map(_argument, arguments)), tuple(results), origin)
-            for target, arguments, results, origin in data["calls"]
+            GraphCall(target, tuple(map(_argument, arguments)), tuple(results), origin, tuple(map(_hint, hints)))
+            for target, arguments, results, origin, *hints in data["calls"]
         ),
         inputs=tuple(data["inputs"]),
         updated=tuple(data["updated"]),
         outputs=tuple(data["outputs"]),
         numbers=data["numbers"],
         constants=tuple((number, values) for number, values in data["constants"]),
+        named=tuple((number, tuple((name, size) for name, size in names)) for number, names in data["named"]),
     )
+
+
+def _hint(plain: Any) -> Hint:
+    number, work_div, *others = plain
+    tiles, named, reduced = (None if other is None else tuple(other) for other in others)
+    return Hint(number, tuple((name, cores) for name, cores in work_div), tiles, named, reduced)
 
 
 def _plain(argument: Argument) -> Any:

@@ -61,7 +61,7 @@ def _execution(op: ir.Op, around: _Around, emit: Emit) -> Execution:
 
     inputs = tuple(bound(operand) if isinstance(operand, ir.Access) else operand for operand in op.inputs)
     counts = tuple(count for count, at in around if at is None)
-    here = ir.Op(op.name, op.row, op.dims, inputs, tuple(map(bound, op.outputs)), op.attributes, op.origin)
+    here = ir.Op(op.name, op.row, op.dims, inputs, tuple(map(bound, op.outputs)), op.attributes, op.origin, op.hints)
     return emit(here, counts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from openspyre.compiler.hints import asked_division
 from openspyre.compiler.ir import Buffer, Dim, Op, Program
 from openspyre.compiler.loops import expanded
 from openspyre.compiler.planner import documented
@@ -41,10 +42,11 @@ class DivideWork:
         if TABLE[op.row].by_view and not TABLE[op.row].documented:
             return splits
         found = op_space(op, buffers)
-        for d, split in zip(found.dims, documented.divide(found.space, self.cores, self.limit), strict=True):
+        divided = documented.divide(found.space, self.cores, self.limit, asked_division(op))
+        for d, split in zip(found.dims, divided, strict=True):
             splits[d] = split
         return splits
 
 
 def _with_dims(op: Op, dims: tuple[Dim, ...]) -> Op:
-    return Op(op.name, op.row, dims, op.inputs, op.outputs, op.attributes, op.origin)
+    return Op(op.name, op.row, dims, op.inputs, op.outputs, op.attributes, op.origin, op.hints)

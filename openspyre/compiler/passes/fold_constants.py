@@ -171,7 +171,7 @@ class _Work:
         if found is None:
             return None
         source = Access(self._constant(found).name, 0, found.stride, found.dtype)
-        return Op(op.name, "relayout", op.dims, (source,), op.outputs, origin=op.origin)
+        return Op(op.name, "relayout", op.dims, (source,), op.outputs, origin=op.origin, hints=op.hints)
 
     # --- integers that floats meet --------------------------------------------------------------------------------------------
 

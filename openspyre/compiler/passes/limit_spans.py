@@ -82,7 +82,10 @@ def _halves(op: Op, dim: int, count: int) -> tuple[Op, Op]:
     cut = min(-(-count // 2) * lanes, size - 1)
 
     def part(name: str, start: int, extent: int) -> Op:
-        dims = tuple(Dim(d.name, extent, d.reduced, lanes=d.lanes) if i == dim else d for i, d in enumerate(op.dims))
+        dims = tuple(
+            Dim(d.name, extent, d.reduced, lanes=d.lanes, named=d.named) if i == dim else d
+            for i, d in enumerate(op.dims)
+        )
         inputs = tuple(_moved(operand, dim, start) for operand in op.inputs)
         outputs = tuple(replace(o, offset=o.offset + start * o.strides[dim]) for o in op.outputs)
         return replace(op, name=name, dims=dims, inputs=inputs, outputs=outputs)

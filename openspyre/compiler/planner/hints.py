@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from openspyre.compiler.planner.constraints import Constraints, Undividable
-from openspyre.compiler.planner.space import Space, SpaceKind, Splits
+from openspyre.compiler.planner.space import Space, SpaceKind, Splits, Symbol
 
 _log = logging.getLogger("spyre.compiler.planner")
 Hint = Mapping[str, int]
-
-
-def merged(scopes: Sequence[Hint]) -> dict[str, int]:
-    """Hints of nested scopes, the outermost first: inner ones override."""
-    found: dict[str, int] = {}
-    for scope in scopes:
-        found.update(scope)
-    return found
 
 
 def hinted_splits(
@@ -36,7 +28,7 @@ def hinted_splits(
             continue
         chosen[symbol] = split
         left //= split
-    summed = [space.symbols[s].label for s, split in chosen.items() if split > 1 and space.symbols[s].reduces]
+    summed = [_title(space.symbols[s]) for s, split in chosen.items() if split > 1 and space.symbols[s].reduces]
     if len(summed) > 1:
         raise Undividable(
             f"{space.op}: work_div splits {' and '.join(summed)}, of the dims that are summed one can be split"
@@ -45,7 +37,7 @@ def hinted_splits(
         if chosen.get(symbol, 1) < split:
             _log.warning(
                 "%s: work_div leaves dim %r in %d parts, but a core reaches too far into a tensor with fewer than %d",
-                space.op, space.symbols[symbol].label or space.symbols[symbol].name, chosen.get(symbol, 1), split,
+                space.op, _title(space.symbols[symbol]), chosen.get(symbol, 1), split,
             )  # fmt: skip
     return space.splits(chosen)
 
@@ -53,12 +45,16 @@ def hinted_splits(
 def _bound(space: Space, name: str, taken: Mapping[int, int]) -> int:
     """The first symbol of that name which no other hint has."""
     for number, symbol in enumerate(space.symbols):
-        if symbol.label == name and number not in taken:
+        if name in symbol.named and number not in taken:
             return number
-    known = ", ".join(dict.fromkeys(symbol.label for symbol in space.symbols if symbol.label)) or "none has a name"
+    known = ", ".join(dict.fromkeys(known for symbol in space.symbols for known in symbol.named)) or "none has a name"
     raise Undividable(
         f"{space.op}: work_div names dim {name!r}, the op's dims are {known}: name_tensor_dims names them"
     )
+
+
+def _title(symbol: Symbol) -> str:
+    return " x ".join(symbol.named) or symbol.name
 
 
 def _check(space: Space, name: str, symbol: int, split: object, constraints: Constraints) -> None:

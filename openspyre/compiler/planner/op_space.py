@@ -74,7 +74,7 @@ def _symbol(op: Op, d: int, number: int, walked: Sequence[_Walked], written: Seq
     # Where outputs do not move, cores would meet in one place; a restickify's last stick has rows that memory lacks.
     divisible = kind in _SUMS if dim.reduced else moves and not (op.row == "restickify" and padded)
     return Symbol(
-        dim.name, dim.size, lanes, not moves, divisible, whole=dim.reduced and not _sums_over_cores(op, walked)
+        dim.name, dim.size, lanes, not moves, divisible, dim.named, dim.reduced and not _sums_over_cores(op, walked)
     )
 
 

@@ -31,7 +31,7 @@ class Symbol:
     lanes: int = 1
     reduces: bool = False  # the output moves along it in no way that cores could share out
     divisible: bool = True  # False: cores cannot share it out, whatever the rules say
-    label: str = ""  # the user's name for it
+    named: tuple[str, ...] = ()  # the user's names of what it walks through
     whole: bool = False  # to be divided only where a core would reach too far otherwise
 
     @property

@@ -51,7 +51,7 @@ def product(m: int, n: int, k: int, batch: int = 1, *, shared: bool = False) -> 
             sizes[name],
             LANES if name in "nk" else 1,
             reduces=name == "k" or (name == "n" and n <= LANES),
-            label=name,
+            named=(name,),
         )
         for name in names
     ]

@@ -8,7 +8,6 @@ import pytest
 
 from openspyre.compiler.planner.constraints import Undividable
 from openspyre.compiler.planner.documented import divide
-from openspyre.compiler.planner.hints import merged
 from openspyre.compiler.planner.space import Space, Symbol
 from openspyre.compiler.planner.spaces_of_tests import LIMIT, product, topk
 
@@ -24,12 +23,8 @@ def test_dims_without_a_hint_stay_whole() -> None:
     assert divide(MM, 32, LIMIT, {"m": 8}) == (8, 1, 1)
 
 
-def test_inner_scopes_override_outer_ones() -> None:
-    assert merged([{"m": 2, "n": 2}, {"m": 4}]) == {"m": 4, "n": 2}
-
-
 def test_a_name_binds_to_the_first_dim_that_has_it_and_no_hint_yet() -> None:
-    square = replace(MM, symbols=tuple(replace(symbol, label="d") for symbol in MM.symbols))
+    square = replace(MM, symbols=tuple(replace(symbol, named=("d",)) for symbol in MM.symbols))
     assert divide(square, 32, LIMIT, {"d": 4}) == (4, 1, 1)
 
 
@@ -60,7 +55,7 @@ def test_dims_that_must_stay_whole() -> None:
 
 
 def test_two_sums() -> None:
-    symbols = (Symbol("d0", 8, reduces=True, label="a"), Symbol("d1", 8, reduces=True, label="b"))
+    symbols = (Symbol("d0", 8, reduces=True, named=("a",)), Symbol("d1", 8, reduces=True, named=("b",)))
     with pytest.raises(Undividable, match="splits a and b, of the dims that are summed one"):
         divide(Space("sum", symbols, (), ()), 32, LIMIT, {"a": 2, "b": 2})
 

@@ -7,6 +7,7 @@ all nodes of its level that the graph's order allows, so that only what is left 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -16,12 +17,13 @@ from openspyre.spec.errors import InternalError
 from openspyre.spec.packing import packed
 from torch_spyre.inductor.border import OrderedSet
 from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_collections
-from torch_spyre.inductor.graph import Graph
+from torch_spyre.inductor.graph import Graph, GraphCall
 from torch_spyre.inductor.graph_registry import keep
 from torch_spyre.inductor.importing.constants import constant_on_card, known_values, move_constants
 from torch_spyre.inductor.importing.foreach import unfold
 from torch_spyre.inductor.importing.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
 from torch_spyre.inductor.importing.fx_reader import Reader
+from torch_spyre.inductor.importing.hints import Names, Scopes, names_of_input, names_of_result
 from torch_spyre.inductor.importing.partition import is_taken, keep_from_compiling
 from torch_spyre.inductor.importing.views import keep_sources, name_views, separate_inputs
 from torch_spyre.inductor.launching.kernel import launch_bundle
@@ -41,6 +43,7 @@ class _Plan:
     owner: dict[int, Node] = field(default_factory=dict)  # storage -> the node that made it
     after: dict[Node, list[Node]] = field(default_factory=dict)  # order that writes in place ask for, beyond uses
     launch_of: dict[Node, Node] = field(default_factory=dict)  # node that was taken -> the node of its bundle
+    scopes: Scopes = field(default_factory=lambda: Scopes(torch.fx.Graph()))
 
     def launch(self, node: Node) -> tuple[int, int]:
         """Level and card of a node that was taken: one launch."""
@@ -76,7 +79,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
 
 
 def _plan(graph: torch.fx.Graph, report: GraphReport) -> _Plan:
-    plan = _Plan()
+    plan = _Plan(scopes=Scopes(graph))
     nodes = plan.nodes
     keep_from_compiling(graph, nodes)
     touched: dict[int, list[Node]] = {}  # storage -> nodes that read or wrote it, in order
@@ -139,7 +142,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     parts = [part for node in results for part in _parts(node, inside, nodes)]
     inputs = tuple(reader.value(fake_tensors(node)[0], node.name) for node in sources)  # first: they name their buffers
     constants = tuple((reader.value(fake_tensors(n)[0], n.name), values) for n, values in known.items())
-    calls = tuple(reader.call(node) for node in members)
+    calls = tuple(reader.call(node, plan.scopes.hints_of(node)) for node in members)
     outputs = tuple(reader.value(fake, name) for _, fake, name in parts)
     imported = Graph(
         name=report.graph,
@@ -152,6 +155,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         outputs=outputs,
         numbers=len(reader.numbers),
         constants=constants,
+        named=tuple(_named(sources, inputs, members, calls)),
     )  # fmt: skip
     key, kept = keep(imported)
     report.bundle(key, imported)
@@ -170,6 +174,17 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     for node in members:
         if nodes[node].mutates:
             node.replace_all_uses_with(_changed(node))
+
+
+def _named(
+    sources: Iterable[Node], inputs: Sequence[int], members: Sequence[Node], calls: Sequence[GraphCall]
+) -> Iterator[tuple[int, Names]]:
+    """Values with named dims: inputs of the graph, and results that come from no tensor."""
+    yield from (
+        (number, names) for node, number in zip(sources, inputs, strict=True) if (names := names_of_input(node))
+    )
+    made = ((call.results[0], names_of_result(node)) for node, call in zip(members, calls, strict=True))
+    yield from ((number, names) for number, names in made if names)
 
 
 def _changed(node: Node) -> Node:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from openspyre.compiler.ir import Hint
 from torch_spyre.inductor.border import OpOverload
 from torch_spyre.inductor.graph import Argument, Expression, Extent, GraphCall, Named, Number, Ref, Value
 from torch_spyre.inductor.importing.fx_nodes import (
@@ -70,8 +71,8 @@ class Reader:
         self.symbols |= symbols_of(number)
         return extent_of(number)
 
-    def call(self, node: Node) -> GraphCall:
-        """A node as a call, its results being new values."""
+    def call(self, node: Node, hints: tuple[Hint, ...] = ()) -> GraphCall:
+        """A node as a call in the scopes of hints, its results being new values."""
         if not isinstance(node.target, OpOverload):
             raise NotImportable(f"{node.target} is no operator of torch's")
         name, parameters = _signature(node.target)
@@ -84,7 +85,7 @@ class Reader:
                 for parameter, default, computes in parameters
             ]
         )
-        return GraphCall(name, arguments, self._results(node), origin_of(node))
+        return GraphCall(name, arguments, self._results(node), origin_of(node), hints)
 
     def _results(self, node: Node) -> tuple[int, ...]:
         value: Any = node.meta.get("val")

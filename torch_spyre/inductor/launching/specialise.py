@@ -244,7 +244,7 @@ def _on_inputs(
 
 
 def _buffer(buffer: ir.Buffer, tensor: torch.Tensor) -> ir.Buffer:
-    return ir.Buffer(buffer.name, *_record(tensor), buffer.role, device_tensor_layout(tensor))
+    return ir.Buffer(buffer.name, *_record(tensor), buffer.role, device_tensor_layout(tensor), named=buffer.named)
 
 
 def _record(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]]:

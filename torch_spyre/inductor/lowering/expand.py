@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from openspyre.compiler.ir import Access, Buffer, Program, Role
+from openspyre.compiler.ir import Access, Buffer, NamedDim, Program, Role
 from openspyre.spec import packing
-from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value
+from torch_spyre._inductor.propagate_named_dims import named_strides
+from torch_spyre.inductor.graph import DrawnWord, Graph, Number, Value, evaluate
 from torch_spyre.inductor.lowering.graph_lowerings import LEFT_AS_THEY_ARE
 from torch_spyre.inductor.lowering.lowering_cache import Assembly, bound, lowered
 
@@ -36,7 +37,7 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
     assembly = Assembly()
     for call in graph.calls:
         fragment, names, numbers = lowered(call, values, wholes, symbols, device)
-        assembly.add(fragment, names, numbers, call.origin)
+        assembly.add(fragment, names, numbers, call)
     roles = {graph.values[number].buffer: Role.INPUT for number in graph.inputs}
     roles |= {graph.values[number].buffer: Role.UPDATE for number in graph.updated}
     roles |= {graph.values[number].buffer: Role.OUTPUT for number in graph.outputs}
@@ -55,13 +56,27 @@ def expand(graph: Graph, symbols: Mapping[str, int], device: torch.device) -> Ex
     constant = [(s, value) for s, value in assembly.numbers.values() if not isinstance(value, Number | DrawnWord)]
     brought = [(s, value) for s, value in assembly.numbers.values() if isinstance(value, Number | DrawnWord)]
     scalars = (*(scalar for scalar, _ in constant), *(scalar for scalar, _ in brought))
-    program = Program(graph.name, (*arguments, *constants, *between, *own), tuple(assembly.ops), scalars)
+    named = _named(graph, values, symbols)
+    ours = (*arguments, *constants, *between)
+    buffers = [replace(b, named=named[b.name]) if b.name in named else b for b in ours]
+    program = Program(graph.name, (*buffers, *own), tuple(assembly.ops), scalars)
     return Expanded(
         program,
         tuple(value for _, value in constant),
         tuple(value for _, value in brought),
         tuple(assembly.draws),
     )
+
+
+def _named(graph: Graph, values: Sequence[Value], symbols: Mapping[str, int]) -> dict[str, tuple[NamedDim, ...]]:
+    """Named dims by buffer. A size that is none of the graph's, as after another call with other shapes, names nothing."""
+    found: dict[str, tuple[NamedDim, ...]] = {}
+    for number, names in graph.named:
+        value, sizes = values[number], [evaluate(size, symbols) for _, size in names]
+        strides = named_strides(value.size, value.stride, sizes)  # type: ignore[arg-type]
+        dims = zip(names, sizes, strides or (), strict=False)
+        found[value.buffer] = tuple(NamedDim(name, size, stride) for (name, _), size, stride in dims if size > 1)
+    return found
 
 
 def _bytes(value: Value) -> int:

@@ -196,7 +196,7 @@ class Assembly:
         self.numbers: dict[tuple[str, str], tuple[Scalar, Supplied]] = {}
         self.draws: list[int] = []
 
-    def add(self, fragment: Fragment, names: Sequence[str], numbers: Sequence[int], origin: str) -> None:
+    def add(self, fragment: Fragment, names: Sequence[str], numbers: Sequence[int], call: GraphCall) -> None:
         base = len(self.ops)
         known = {str(place): name for place, name in enumerate(names)}
         for made in fragment.temporaries:
@@ -210,7 +210,9 @@ class Assembly:
         for place, op in enumerate(fragment.ops, base):
             inputs = tuple([renamed(operand, known, scalars) for operand in op.inputs])
             outputs = tuple([access.on(known[access.buffer]) for access in op.outputs])
-            self.ops.append(Op(f"{op.row}_{place}", op.row, op.dims, inputs, outputs, op.attributes, origin))
+            self.ops.append(
+                Op(f"{op.row}_{place}", op.row, op.dims, inputs, outputs, op.attributes, call.origin, call.hints)
+            )
 
     def _scalar(self, dtype: str, value: Supplied) -> Scalar:
         key = dtype, repr(value)
