@@ -17,7 +17,6 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import PRESENT, Component, SuperDsc, Tensor
 from openspyre.backend.fusion import Fused, FuseSteps
 from openspyre.backend.superdsc.shared import compile_emitted
-from openspyre.program.model import Program
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.resting_pool import Life, resting_pool
 
@@ -27,11 +26,10 @@ _RESTING_PERCENT = 150  # beside the pool, whose temporaries rest too
 _known: dict[int, tuple[Shared, Shared]] = {}  # by id; the first of the two keeps its id from being used again
 
 
-def fused_on_host(emitted: Emitted, unfused: Program) -> Fused:
-    """What the host computes; the program as it was, where fusion made a wrong one. Nobody looks at scratchpads after the launch."""
-    on_host = host_form(emitted)
-    fused = FuseSteps().fused(unfused if on_host is emitted else compile_emitted(on_host))
-    return Fused(unfused, fused.problems) if fused.problems else fused
+def fused_on_host(emitted: Emitted) -> Fused:
+    """What the host computes; what the bundle says step by step, where fusion made a wrong program. Nobody looks at scratchpads after it."""
+    fused = FuseSteps().fused(compile_emitted(host_form(emitted)))
+    return Fused(compile_emitted(emitted), fused.problems) if fused.problems else fused
 
 
 def host_form(emitted: Emitted) -> Emitted:

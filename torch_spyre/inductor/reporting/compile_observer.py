@@ -8,6 +8,7 @@ from pathlib import Path
 
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_files import write_launch
+from openspyre.backend import compile_emitted
 from openspyre.compiler.emit import extensions_of
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
@@ -62,11 +63,11 @@ class Watch:
         self.specialisation.pool_bytes = sum(a.bytes for a in emitted.arguments if a.role == "pool")
         if self._directory is not None:
             write_launch(emitted, self._directory / "bundle")
+        self._write("unfused.program", lambda: print_card_program(compile_emitted(emitted)))
 
-    def saw_program(self, unfused: CardProgram, program: CardProgram, seconds: float) -> None:
+    def saw_program(self, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds
         self.specialisation.steps = len(program.steps)
-        self._write("unfused.program", lambda: print_card_program(unfused))
         self._write("card.program", lambda: print_card_program(program))
 
     def saw_refusal(self, problems: Sequence[str]) -> None:
