@@ -9,7 +9,6 @@ from pathlib import Path
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_files import write_launch
 from openspyre.backend import compile_emitted
-from openspyre.compiler.emit import extensions_of
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
 from openspyre.compiler.loops import listed
@@ -18,7 +17,7 @@ from openspyre.program.model import Program as CardProgram
 from openspyre.program.text import print_program as print_card_program
 from torch_spyre.inductor.border import get_debug_dir, inductor_config
 from torch_spyre.inductor.graph import Graph, to_text
-from torch_spyre.inductor.reporting.report import Extension, Relayout, Specialisation
+from torch_spyre.inductor.reporting.report import Relayout, Specialisation
 
 _log = logging.getLogger("spyre.compiler")
 
@@ -46,10 +45,6 @@ class Watch:
         if name == "InsertRelayouts" and self._before is not None:
             self.specialisation.relayouts = _relayouts(self._before)
             self.specialisation.turned = _turned(program)
-        if name == "PlaceBuffers":
-            self.specialisation.extensions = [
-                Extension(op.row, reason, op.origin) for op, reason in extensions_of(program)
-            ]
         self._before = program
         self._write(f"{self._number:02}_{name}.ir", lambda: print_program(program))
         self._number += 1
@@ -59,6 +54,7 @@ class Watch:
         tensors = [a for a in emitted.arguments if a.role not in ("pool", "number") and a.value is None]
         self.specialisation.seconds["emit"] = seconds
         self.specialisation.ops = len(emitted.executions)
+        self.specialisation.extensions = list(emitted.extensions)
         self.specialisation.argument_bytes = sum(argument.bytes for argument in tensors)
         self.specialisation.pool_bytes = sum(a.bytes for a in emitted.arguments if a.role == "pool")
         if self._directory is not None:
