@@ -13,9 +13,7 @@ from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import Operation, superdsc_of
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.formats import DataFormats
-from openspyre.spec.sharing import shares_work
-
-_LIMIT = 1 << 13
+from openspyre.spec.sharing import Memo
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +37,17 @@ class Template:
     operation: Operation | None
 
 
-_known: dict[Hashable, Template] = {}
+_known: Memo[Template] = Memo()
 
 
 def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True) -> Template:
-    if not shares_work():
-        return _made(op, buffers, k_fast)
     accesses = op.accesses
     lies = tuple([_lies(buffers[access.buffer]) for access in accesses])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
     alike = tuple([names.index(name) for name in names])  # which of them are the same
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
     key = (structure_of(op, buffers), lies, alike, attributes, k_fast)
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= _LIMIT:
-            _known.clear()
-        found = _known[key] = _made(op, buffers, k_fast)
-    return found
+    return _known.get(key, lambda: _made(op, buffers, k_fast))
 
 
 def _lies(buffer: ir.Buffer) -> Hashable:
