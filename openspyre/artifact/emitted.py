@@ -57,6 +57,15 @@ Node = Execution | Loop
 
 
 @dataclass(frozen=True, slots=True)
+class Extension:
+    """An op that the hardware does not have: this card's alone. `origin`: the user's line, if known."""
+
+    row: str
+    reason: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Emitted:
     """What a program is to whoever runs it: executions in order, in their loops, the arguments of the launch, a pool first, and its numbers by name."""
 
@@ -64,7 +73,7 @@ class Emitted:
     body: tuple[Node, ...]
     arguments: tuple[Argument, ...]
     scalars: tuple[str, ...] = ()
-    extensions: tuple[tuple[str, str], ...] = ()  # of each op that is none of the hardware's, its row and the reason
+    extensions: tuple[Extension, ...] = ()
 
     @property
     def bundle(self) -> Bundle:

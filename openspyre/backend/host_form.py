@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.emitted import Emitted, Execution, Loop, Node, Shared, listed
@@ -17,21 +18,18 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import PRESENT, Component, SuperDsc, Tensor
 from openspyre.backend.fusion import Fused, FuseSteps
 from openspyre.backend.superdsc.shared import compile_emitted
-from openspyre.program.model import Program
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.resting_pool import Life, resting_pool
+from openspyre.spec.sharing import Memo
 
 _COPIES = ("identity", "shuffle")
-_LIMIT = 1 << 13
 _RESTING_PERCENT = 150  # beside the pool, whose temporaries rest too
-_known: dict[int, tuple[Shared, Shared]] = {}  # by id; the first of the two keeps its id from being used again
 
 
-def fused_on_host(emitted: Emitted, unfused: Program) -> Fused:
-    """What the host computes; the program as it was, where fusion made a wrong one. Nobody looks at scratchpads after the launch."""
-    on_host = host_form(emitted)
-    fused = FuseSteps().fused(unfused if on_host is emitted else compile_emitted(on_host))
-    return Fused(unfused, fused.problems) if fused.problems else fused
+def fused_on_host(emitted: Emitted) -> Fused:
+    """What the host computes; what the bundle says step by step, where fusion made a wrong program. Nobody looks at scratchpads after it."""
+    fused = FuseSteps().fused(compile_emitted(host_form(emitted)))
+    return Fused(compile_emitted(emitted), fused.problems) if fused.problems else fused
 
 
 def host_form(emitted: Emitted) -> Emitted:
@@ -59,8 +57,39 @@ class _Value:
         return self.first < end and first < self.end
 
 
+class _Held(NamedTuple):
+    """Bytes [first, end) of each scratchpad that a tensor has, and the bytes of all of it."""
+
+    first: int
+    end: int
+    bytes: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Form:
+    """What is known of a SuperDSC, which is here to keep its id: its tensors in the scratchpads, and itself with those in memory."""
+
+    shared: Shared
+    held: Mapping[int, _Held]
+    on_host: Shared
+
+
+_forms: Memo[_Form] = Memo()  # by id
+_equal: Memo[Shared] = Memo()
+
+
+def _form(shared: Shared) -> _Form:
+    return _forms.get(id(shared), lambda: _found_form(shared))
+
+
+def _found_form(shared: Shared) -> _Form:
+    op = shared.op
+    held = {n: _held(op, tensor) for n, tensor in enumerate(op.tensors) if _in_pads(tensor)}
+    return _Form(shared, held, _interned(_in_memory(shared)) if held else shared)
+
+
 def _uses_pads(execution: Execution) -> bool:
-    return any(map(_in_pads, execution.shared.op.tensors))
+    return bool(_form(execution.shared).held)
 
 
 def _in_pads(tensor: Tensor) -> bool:
@@ -80,33 +109,31 @@ class _Values:
         if isinstance(node, Loop):
             self.kept.append((node, ()))
             return not any(map(_uses_pads, listed(node.body)))
-        op = node.shared.op
+        held, outputs = _form(node.shared).held, node.shared.op.outputs
         found: dict[int, _Value] = {}
-        for number, tensor in enumerate(op.tensors):
-            if _in_pads(tensor) and number not in op.outputs:
-                value = self._read(op, tensor)
+        for number, tensor in held.items():
+            if number not in outputs:
+                value = self._read(tensor)
                 if value is None:
                     return False
                 found[number] = value
         same = _copied(node, found, emitted)
-        for number in op.outputs:
-            if _in_pads(op.tensors[number]):
-                found[number] = self._written(op, op.tensors[number], same)
+        for number in outputs:
+            if number in held:
+                found[number] = self._written(held[number], same)
         if same is None:
             self.kept.append((node, tuple(found[number] for number in sorted(found))))
         return True
 
-    def _read(self, op: SuperDsc, tensor: Tensor) -> _Value | None:
-        first, end = _held(op, tensor)
-        met = [value for value in self.now if value.meets(first, end)]
-        fits = len(met) == 1 and (met[0].first, met[0].end, met[0].bytes) == (first, end, _bytes(op, tensor))
+    def _read(self, held: _Held) -> _Value | None:
+        met = [value for value in self.now if value.meets(held.first, held.end)]
+        fits = len(met) == 1 and (met[0].first, met[0].end, met[0].bytes) == held
         return met[0] if fits else None
 
-    def _written(self, op: SuperDsc, tensor: Tensor, same: _Value | None) -> _Value:
-        first, end = _held(op, tensor)
-        self.now = [value for value in self.now if not value.meets(first, end)]
+    def _written(self, held: _Held, same: _Value | None) -> _Value:
+        self.now = [value for value in self.now if not value.meets(held.first, held.end)]
         self.count += 1
-        value = _Value(self.count, first, end, _bytes(op, tensor))
+        value = _Value(self.count, *held)
         if same is not None:
             value = replace(value, number=same.number, alias=same.alias)
         self.now.append(value)
@@ -134,14 +161,11 @@ def _copied(execution: Execution, read: Mapping[int, _Value], emitted: Emitted) 
     return _Value(0, 0, 0, 0, execution.bases[base] + byte)
 
 
-def _held(op: SuperDsc, tensor: Tensor) -> tuple[int, int]:
-    """Bytes of each scratchpad that a tensor has."""
-    sticks = prod(_steps(op, tensor, label) // _split(op, tensor, label) for label in tensor.order)
-    return tensor.starts[0], tensor.starts[0] + SPYRE.stick_bytes * sticks
-
-
-def _bytes(op: SuperDsc, tensor: Tensor) -> int:
-    return SPYRE.stick_bytes * prod(_steps(op, tensor, label) for label in tensor.order)
+def _held(op: SuperDsc, tensor: Tensor) -> _Held:
+    steps = [_steps(op, tensor, label) for label in tensor.order]
+    own = [count // _split(op, tensor, label) for count, label in zip(steps, tensor.order, strict=True)]
+    first = tensor.starts[0]
+    return _Held(first, first + SPYRE.stick_bytes * prod(own), SPYRE.stick_bytes * prod(steps))
 
 
 def _split(op: SuperDsc, tensor: Tensor, label: str) -> int:
@@ -172,13 +196,13 @@ def _starts(op: SuperDsc, tensor: Tensor) -> list[int]:
 
 def _written(emitted: Emitted, found: _Values) -> Emitted:
     """The launch with its values in memory. Their bytes rest as those of temporaries do."""
-    nodes = [node for node, _ in found.kept]
+    products = _next_products([node for node, _ in found.kept])
     lives: dict[int, Life] = {}
     for when, (_, values) in enumerate(found.kept):
         for value in values:
             if value.alias is None:
                 first = lives[value.number].first if value.number in lives else when
-                lives[value.number] = Life(str(value.number), first, when, _next_product(nodes, when), value.bytes)
+                lives[value.number] = Life(str(value.number), first, when, products[when], value.bytes)
     pool = resting_pool(tuple(lives.values()), percent=_RESTING_PERCENT)
     added = emitted.arguments[0].role != "pool"
     arguments = [Argument("pool", "pool", 0)] * added + list(emitted.arguments)
@@ -194,13 +218,15 @@ def _written(emitted: Emitted, found: _Values) -> Emitted:
     return replace(emitted, arguments=tuple(arguments), body=body)
 
 
-def _next_product(nodes: Sequence[Node], when: int) -> int:
-    """The next contraction at or behind an op: what comes before may become one step."""
-    for number in range(when, len(nodes)):
+def _next_products(nodes: Sequence[Node]) -> list[int]:
+    """Of each op the next contraction at or behind it: what comes before may become one step."""
+    found, following = [0] * len(nodes), len(nodes) - 1
+    for number in reversed(range(len(nodes))):
         node = nodes[number]
         if isinstance(node, Execution) and node.shared.op.op.startswith("batchmatmul"):
-            return number
-    return len(nodes) - 1
+            following = number
+        found[number] = following
+    return found
 
 
 def _moved(address: Address, added: bool) -> Address:
@@ -213,20 +239,15 @@ def _on_host(node: Node, added: bool, values: Sequence[Address]) -> Node:
         case Loop(count, body):
             return Loop(count, tuple(_on_host(inner, added, ()) for inner in body))
         case Execution():
-            bases = (*(_moved(base, added) for base in node.bases), *values)
-            return replace(node, shared=_shared(node.shared), bases=bases)
+            own = [_moved(base, added) for base in node.bases] if added else node.bases
+            return Execution(node.name, _form(node.shared).on_host, (*own, *values), node.provenance)
 
 
-def _shared(shared: Shared) -> Shared:
-    """With a base more for each tensor in the scratchpads; itself if there is none."""
-    if not any(map(_in_pads, shared.op.tensors)):
+def _interned(shared: Shared) -> Shared:
+    """Ops of equal layers that differ in bytes of the scratchpads alone are one here, and lowered once."""
+    if shared.op.extension is not None:  # its attributes may be equal and not alike
         return shared
-    found = _known.get(id(shared))
-    if found is None:
-        if len(_known) >= _LIMIT:
-            _known.clear()
-        found = _known[id(shared)] = shared, _in_memory(shared)
-    return found[1]
+    return _equal.get((shared.op, shared.offsets, repr(shared.known)), lambda: shared)
 
 
 def _in_memory(shared: Shared) -> Shared:

@@ -19,27 +19,31 @@ def put_together(program: Program, moves: Callable[[Op], bool], cost: Cost) -> P
     """The program with such pieces in a temp, and a relayout behind the last of them. `moves`: whether an op may be a piece."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     ops = list(program.ops)
+    behind: dict[int, Op] = {}  # the relayout of a whole, by the place of its last piece
+    read: dict[str, int] = {}  # first
     written: dict[str, list[int]] = {}
     for place, op in enumerate(ops):
+        for operand in op.inputs:
+            if isinstance(operand, Access):
+                read.setdefault(operand.buffer, place)
         for name in {access.buffer for access in op.outputs}:
             written.setdefault(name, []).append(place)
-    several = {name for name, places in written.items() if len(places) > 1}
     for buffer in program.buffers:
-        found = _pieces(buffer, ops, moves) if buffer.name in several else []
-        if found and any(_shares_a_stick(ops[place], buffer) for place in found) and _cover(buffer, ops, found):
-            _rewrite(buffer, found, ops, buffers, cost)
-    return replace(program, buffers=tuple(buffers.values()), body=tuple(ops))
-
-
-def _pieces(buffer: Buffer, ops: list[Op], moves: Callable[[Op], bool]) -> list[int]:
-    """The ops that write a buffer, if they are pieces, and nobody reads it before the last of them."""
-    if buffer.role not in (Role.TEMP, Role.OUTPUT) or buffer.unset or 0 in buffer.size:
-        return []
-    found = [place for place, op in enumerate(ops) if any(access.buffer == buffer.name for access in op.outputs)]
-    if len(found) < 2 or not all(moves(ops[place]) for place in found):
-        return []
-    early = [operand for op in ops[: found[-1] + 1] for operand in op.inputs if isinstance(operand, Access)]
-    return [] if any(access.buffer == buffer.name for access in early) else found
+        found = written.get(buffer.name, [])
+        if len(found) < 2 or not all(moves(ops[place]) for place in found):
+            continue
+        early = read.get(buffer.name, len(ops)) <= found[-1]
+        if early or buffer.role not in (Role.TEMP, Role.OUTPUT) or buffer.unset or 0 in buffer.size:
+            continue
+        if any(_shares_a_stick(ops[place], buffer) for place in found) and _cover(buffer, ops, found):
+            temp = _temp(buffer, [ops[place] for place in found], buffers, cost)
+            if temp is not None:
+                buffers[temp.name] = temp
+                behind[found[-1]] = _whole(buffer, temp, ops[found[-1]])
+                for place in found:
+                    ops[place] = _into(ops[place], temp)
+    body = tuple(op for place, own in enumerate(ops) for op in (own, behind.get(place)) if op is not None)
+    return replace(program, buffers=tuple(buffers.values()), body=body)
 
 
 def _shares_a_stick(op: Op, buffer: Buffer) -> bool:
@@ -75,23 +79,18 @@ def _ranges(op: Op, buffer: Buffer) -> list[range] | None:
     ]
 
 
-def _rewrite(buffer: Buffer, found: list[int], ops: list[Op], buffers: dict[str, Buffer], cost: Cost) -> None:
-    """With the temp that makes all of it cheapest; none if a part could not be done."""
+def _temp(buffer: Buffer, pieces: list[Op], buffers: Mapping[str, Buffer], cost: Cost) -> Buffer | None:
+    """The temp that makes all of it cheapest; none if a part could not be done."""
+    own = {access.buffer: buffers[access.buffer] for op in pieces for access in op.accesses}
     best: tuple[int, Buffer] | None = None
     for temp in _temps(buffer):
-        there = buffers | {temp.name: temp}
-        costs = [cost(_into(ops[place], temp), there, place != found[0]) for place in found]
-        costs.append(cost(_whole(buffer, temp, ops[found[-1]]), there, False))
+        there = own | {temp.name: temp}
+        costs = [cost(_into(op, temp), there, number > 0) for number, op in enumerate(pieces)]
+        costs.append(cost(_whole(buffer, temp, pieces[-1]), there, False))
         known = [each for each in costs if each is not None]
         if len(known) == len(costs) and (best is None or sum(known) < best[0]):
             best = sum(known), temp
-    if best is None:
-        return
-    temp = best[1]
-    buffers[temp.name] = temp
-    for place in found:
-        ops[place] = _into(ops[place], temp)
-    ops.insert(found[-1] + 1, _whole(buffer, temp, ops[found[-1]]))
+    return None if best is None else best[1]
 
 
 def _temps(buffer: Buffer) -> Iterator[Buffer]:

@@ -1,4 +1,7 @@
-"""An op without names. What an op's dims, accesses and layouts decide is found out once for all ops of a structure."""
+"""An op without names. What an op's dims, accesses and layouts decide is found out once for all ops of a structure.
+
+Every memory of the compiler's goes by this one description; it adds to the key what else its own question depends on.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +11,30 @@ from typing import TypeVar
 
 from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand, Scalar
 from openspyre.spec.ops import TABLE
-from openspyre.spec.sharing import shares_work
+from openspyre.spec.sharing import Memo
 
 Result = TypeVar("Result")
-_LIMIT = 1 << 14  # structures remembered per question; a model has some dozens
 
 
 def structure_of(op: Op, buffers: Mapping[str, Buffer]) -> Hashable:
-    """Equal where ops differ in nothing but their names, origins, attributes, and numbers that are no part of the hardware's op."""
+    """Equal where ops differ in nothing but names, origins, attributes, and numbers that are no part of the hardware's op."""
+    return without_names(op, {access.buffer: _facts(buffers[access.buffer]) for access in op.accesses})
+
+
+def without_names(op: Op, stands_for: Mapping[str, Hashable]) -> Hashable:
+    """An op with what counts of its buffers in the place of their names."""
     operands = (*op.inputs, *op.outputs)
     words = [operand.word for operand in op.inputs if isinstance(operand, Scalar)] if TABLE[op.row].constants else ()
-    return (op.row, op.dims, op.hints, len(op.inputs), *words, *[_plain(operand, buffers) for operand in operands])
+    return (op.row, op.dims, op.hints, len(op.inputs), *words, *[_plain(operand, stands_for) for operand in operands])
 
 
-def _plain(operand: Operand, buffers: Mapping[str, Buffer]) -> Hashable:
+def _facts(buffer: Buffer) -> Hashable:
+    return buffer.dtype, buffer.size, buffer.stride, buffer.layout
+
+
+def _plain(operand: Operand, stands_for: Mapping[str, Hashable]) -> Hashable:
     if isinstance(operand, Access):
-        buffer = buffers[operand.buffer]
-        lies = (buffer.dtype, buffer.size, buffer.stride, buffer.layout)
-        return (operand.offset, operand.strides, operand.dtype, *lies)
+        return stands_for[operand.buffer], operand.offset, operand.strides, operand.dtype
     if isinstance(operand, Iota):
         return operand.offset, operand.strides
     return operand if isinstance(operand, Constant) else operand.dtype
@@ -33,20 +42,10 @@ def _plain(operand: Operand, buffers: Mapping[str, Buffer]) -> Hashable:
 
 def per_structure(ask: Callable[[Op, Mapping[str, Buffer]], Result]) -> Callable[[Op, Mapping[str, Buffer]], Result]:
     """A question that names and attributes cannot answer otherwise. Its answer is shared, so it must not be changed."""
-    known: dict[Hashable, Result] = {}
+    known: Memo[Result] = Memo()
 
     @wraps(ask)
     def asked(op: Op, buffers: Mapping[str, Buffer]) -> Result:
-        if not shares_work():
-            return ask(op, buffers)
-        key = structure_of(op, buffers)
-        try:
-            return known[key]
-        except KeyError:
-            answer = ask(op, buffers)
-        if len(known) >= _LIMIT:
-            known.clear()
-        known[key] = answer
-        return answer
+        return known.get(structure_of(op, buffers), lambda: ask(op, buffers))
 
     return asked

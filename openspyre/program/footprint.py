@@ -20,7 +20,8 @@ from openspyre.program.model import (
     Space,
     Step,
 )
-from openspyre.spec.formats import STICK_BYTES, DataFormats
+from openspyre.program.reach import itemsize
+from openspyre.spec.formats import STICK_BYTES
 
 
 @dataclass(slots=True)
@@ -100,8 +101,8 @@ def _access(step: Step, operand: Operand, loops: tuple[_Loop, ...]) -> _Access |
     span = byte_span(step, operand)
     if span is None:
         return None
-    itemsize = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
-    advance = (*(by * itemsize for by in operand.advance), *(0,) * len(loops))[: len(loops)]
+    bytes_each = itemsize(operand.data_format)
+    advance = (*(by * bytes_each for by in operand.advance), *(0,) * len(loops))[: len(loops)]
     return _Access(operand, span, loops, advance)
 
 
@@ -127,17 +128,16 @@ def byte_span(step: Step, operand: Operand, counts: tuple[int, ...] = ()) -> tup
     of repeats of so many."""
     if not operand.kind.in_memory or operand.space is not Space.MEMORY:
         return None
-    per_stick = DataFormats[operand.data_format].elems_per_stick()
-    itemsize = STICK_BYTES // per_stick
+    bytes_each = itemsize(operand.data_format)
     if isinstance(step, Relayout):
         view = step.source if operand is step.inputs[0] else step.target
-        reaches = [view.layout.device_bytes // itemsize - 1]
+        reaches = [view.layout.device_bytes // bytes_each - 1]
     else:
-        reaches = _reaches(step, operand, per_stick)
+        reaches = _reaches(step, operand, STICK_BYTES // bytes_each)
     first = last = operand.offset
     for reach in (*reaches, *((count - 1) * by for count, by in zip(counts, operand.advance, strict=False))):
         first, last = first + min(reach, 0), last + max(reach, 0)
-    return first * itemsize, (last + 1) * itemsize
+    return first * bytes_each, (last + 1) * bytes_each
 
 
 def _reaches(step: LoopNest, operand: Operand, per_stick: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from openspyre.program.model import Contract, Gather, LaneBlock, LoopNest, Operand, OperandKind, Relayout, Scatter
@@ -27,7 +28,9 @@ class Piece(NamedTuple):
         return most, Piece(self.first + (count - 1) * stride, (*before, (1, stride), *behind), self.run)
 
 
+@lru_cache(maxsize=64)
 def itemsize(data_format: str) -> int:
+    """Bytes of an element."""
     return STICK_BYTES // DataFormats[data_format].elems_per_stick()
 
 

@@ -55,7 +55,7 @@ class DataFormats(_NamedValues):
 
     def elems_per_stick(self) -> int:
         """Elements in one 128-byte stick; 0 for INVALID."""
-        return STICK_BYTES * 8 // self.bits if self.bits else 0
+        return _PER_STICK[self]
 
 
 class ElementArrangement(_NamedValues):
@@ -88,6 +88,7 @@ _BITS: dict[DataFormats, int] = {
     DataFormats.BFLOAT16: 16,
     DataFormats.SEN18F_FP24: 24,
 }
+_PER_STICK = {form: STICK_BYTES * 8 // bits if bits else 0 for form, bits in _BITS.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def test_causal_attention_has_its_mask_as_a_constant_that_blocks_share(lowered):
     (program,) = lowered
     (constant,) = [buffer for buffer in program.buffers if buffer.role is Role.CONSTANT]
     assert constant.size == (128, 384)
-    assert "causal_mask" not in {row for row, _ in emit_bundle(program).extensions}
+    assert "causal_mask" not in {extension.row for extension in emit_bundle(program).extensions}
     assert allocated() - before == 128 * 384 * 2
 
 

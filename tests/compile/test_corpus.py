@@ -79,7 +79,7 @@ def test_a_compiled_graph(row, bundles, lowered):
     for bundle in bundles:
         steps_with_equal_bits(bundle, seeds=(1,))
     beyond = [extension for program in lowered for extension in agrees(program).extensions]
-    assert " ".join(sorted({name for name, _ in beyond})) == EXTENSIONS.get(row.name, ""), (
+    assert " ".join(sorted({extension.row for extension in beyond})) == EXTENSIONS.get(row.name, ""), (
         f"what {row.name} asks for beyond the hardware is not what extensions.py says: {beyond}"
     )
 

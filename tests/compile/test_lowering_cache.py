@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from openspyre.spec.sharing import nothing_shared
+from openspyre.spec.sharing import Memo, nothing_shared
 from torch_spyre.inductor.graph import Graph, GraphCall, Ref, Value
 
 with warnings.catch_warnings():  # Inductor warns of its own deprecations while it loads
@@ -37,7 +37,7 @@ def _chain(*calls):
 def lowerings(monkeypatch):
     """Counts the calls that are lowered."""
     seen = []
-    monkeypatch.setattr(lowering_cache, "_known", {})
+    monkeypatch.setattr(lowering_cache, "_known", Memo())
     lower = lowering_cache._lower
     monkeypatch.setattr(lowering_cache, "_lower", lambda described: seen.append(described.target) or lower(described))
     return seen

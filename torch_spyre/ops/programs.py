@@ -31,7 +31,7 @@ class Watcher(Protocol):
 
     def saw_pass(self, name: str, program: Program, seconds: float) -> None: ...
     def saw_bundle(self, emitted: Emitted, seconds: float) -> None: ...
-    def saw_program(self, unfused: card_program.Program, program: card_program.Program, seconds: float) -> None: ...
+    def saw_program(self, program: card_program.Program, seconds: float) -> None: ...
     def saw_refusal(self, problems: Sequence[str]) -> None: ...
 
 
@@ -41,10 +41,10 @@ _refused: Counter[str] = Counter()  # by program: fusions that were not taken
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program as the passes leave it, with its layouts; what the bundle says step by step; and what the card executes."""
+    """A program as the passes leave it, with its layouts; its bundle; and what the card executes."""
 
     lowered: Program
-    unfused: card_program.Program
+    emitted: Emitted
     program: card_program.Program
 
 
@@ -54,16 +54,16 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     start = perf_counter()
     emitted = emit_bundle(lowered, k_fast=config.core_id_k_fast_emission)
     made = perf_counter()
-    unfused = backend.compile_emitted(emitted)
-    fused = backend.fused_on_host(emitted, unfused) if fuse and settings_in_force().fusion else backend.Fused(unfused)
+    fuse = fuse and settings_in_force().fusion
+    fused = backend.fused_on_host(emitted) if fuse else backend.Fused(backend.compile_emitted(emitted))
     if fused.problems:
         _refused[ir.name] += 1
     if watcher is not None:
         watcher.saw_bundle(emitted, made - start)
-        watcher.saw_program(unfused, fused.program, perf_counter() - made)
+        watcher.saw_program(fused.program, perf_counter() - made)
         if fused.problems:
             watcher.saw_refusal(fused.problems)
-    return Compiled(lowered, unfused, fused.program)
+    return Compiled(lowered, emitted, fused.program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,10 @@ def load(ir: Program) -> Loaded:
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise
-        number = programs.load(compiled.unfused).number
+        unfused = backend.compile_emitted(compiled.emitted)
+        number = programs.load(unfused).number
         note_refusal(ir.name, refusal)
-    return Loaded(number, compiled.unfused.pool_bytes, tensors)
+    return Loaded(number, unfused.pool_bytes, tensors)
 
 
 def note_refusal(name: str, refusal: SpyreError) -> None:

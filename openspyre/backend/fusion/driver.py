@@ -7,13 +7,14 @@ from dataclasses import replace
 from openspyre.backend.fusion.finishes import finished_across, finished_by
 from openspyre.backend.fusion.forms import Bound
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
-from openspyre.backend.fusion.memory import Listed, Span, in_scratchpads, itemsize
+from openspyre.backend.fusion.memory import Listed, Span, in_scratchpads
 from openspyre.backend.fusion.nests import is_one_block, narrowed
 from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.backend.fusion.relayout_chains import RelayoutChains
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
 from openspyre.program.model import Contract, Map, Operand, Reduce, Relayout, Rows
+from openspyre.program.reach import itemsize
 
 _INLINING = (Map, Reduce, Rows, Contract)
 _NESTS = (Map, Reduce, Rows)

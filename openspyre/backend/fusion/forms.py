@@ -10,9 +10,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, in_scratchpads, itemsize, span_of
+from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, in_scratchpads, span_of
 from openspyre.backend.fusion.values import Home
 from openspyre.program.model import LoopNest, Map, Operand, OperandKind, Step
+from openspyre.program.reach import itemsize
 from openspyre.spec.sharing import shares_work
 
 Rule = Callable[..., Step | None]  # of steps, and of what else the rule asks

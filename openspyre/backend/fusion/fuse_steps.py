@@ -9,10 +9,10 @@ from functools import partial
 
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms
-from openspyre.backend.fusion.memory import Listed, Memory, Touch, in_memory, itemsize
+from openspyre.backend.fusion.memory import Listed, Memory, Touch, in_memory
 from openspyre.backend.fusion.repeats import TreeFusion
 from openspyre.backend.fusion.values import Home, Values, values_of
-from openspyre.program.footprint import footprints
+from openspyre.program.footprint import byte_span
 from openspyre.program.model import (
     Contract,
     Gather,
@@ -27,6 +27,8 @@ from openspyre.program.model import (
     Sort,
     Use,
 )
+from openspyre.program.reach import itemsize
+from openspyre.program.tree import steps_of
 from openspyre.program.verify import step_problems
 from openspyre.spec.formats import STICK_BYTES
 
@@ -78,9 +80,12 @@ def _fused(
 
 def _without_idle_end(program: Program) -> Program:
     """Places stay where they are; bytes behind the last that any step touches need not be there."""
-    touched = footprints(program).get(len(program.symbols))
-    end = 0 if touched is None else -(-touched.end // STICK_BYTES) * STICK_BYTES
-    return replace(program, pool_bytes=min(end, program.pool_bytes))
+    pool, end = len(program.symbols), 0
+    for step, counts in steps_of(program.body):
+        for operand in (*step.inputs, *step.outputs):
+            if operand.symbol == pool and (span := byte_span(step, operand, counts)) is not None:
+                end = max(end, span[1])
+    return replace(program, pool_bytes=min(-(-end // STICK_BYTES) * STICK_BYTES, program.pool_bytes))
 
 
 def _problems(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
-from openspyre.backend.fusion.memory import in_memory, itemsize
+from openspyre.backend.fusion.memory import in_memory
 from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
 from openspyre.program.model import (
     MAX_OPERANDS,
@@ -23,6 +23,7 @@ from openspyre.program.model import (
     RowStage,
     Step,
 )
+from openspyre.program.reach import itemsize
 from openspyre.spec.ops.expression import Code, Lane
 
 # Cheap enough to be computed by every reader instead of being stored once.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from openspyre.program.model import LoopNest, Operand, Relayout, Scatter, Space, Step, Use
-from openspyre.program.reach import bounds, lanes_of, pieces
-from openspyre.program.reach import itemsize as bytes_of_element
+from openspyre.program.reach import bounds, itemsize, lanes_of, pieces
 from openspyre.spec.formats import STICK_BYTES
 
 
@@ -77,11 +75,6 @@ def _lanes_meet(one: Span, other: Span) -> bool:
 
 def in_memory(operand: Operand) -> bool:
     return operand.kind.in_memory and operand.space is Space.MEMORY
-
-
-@lru_cache(maxsize=64)
-def itemsize(data_format: str) -> int:
-    return bytes_of_element(data_format)
 
 
 @dataclass(frozen=True, slots=True)

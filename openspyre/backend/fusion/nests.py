@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Generic, TypeVar
 
-from openspyre.backend.fusion.memory import itemsize
 from openspyre.program.model import MAX_DIMS, Dim, LaneBlock, LoopNest, Operand, OperandKind
+from openspyre.program.reach import itemsize
 from openspyre.spec.formats import STICK_BYTES
 
 _WIDE = 64  # lanes of a block that has 16-bit operands

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Piece, Source, link_between, weave
 from openspyre.backend.fusion.maps import is_cheap, moves_bits, repeats
-from openspyre.backend.fusion.memory import itemsize
 from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
 from openspyre.program.model import MAX_DIMS, Contract, Dim, LaneBlock, Map, Operand, OperandKind, Reduce, Rows
+from openspyre.program.reach import itemsize
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops.expression import Code, Lane
 

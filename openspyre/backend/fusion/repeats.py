@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, itemsize, span_of
+from openspyre.backend.fusion.memory import Listed, Span, Touch, adds, in_memory, span_of
 from openspyre.backend.fusion.values import lies_in, values_of, writes_all
 from openspyre.program.model import Dim, LaneBlock, Node, Operand, OperandKind, Repeat, Step, Use
-from openspyre.program.reach import pieces
+from openspyre.program.reach import itemsize, pieces
 from openspyre.program.tree import steps_of
 
 _ONE_LANE = LaneBlock(64, 1, -1)

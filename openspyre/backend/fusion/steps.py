@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openspyre.backend.fusion.forms import Bound, Forms
-from openspyre.backend.fusion.memory import Memory, Span, itemsize
+from openspyre.backend.fusion.memory import Memory, Span
 from openspyre.program.model import Map
+from openspyre.program.reach import itemsize
 
 
 class Steps:

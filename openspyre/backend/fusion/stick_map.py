@@ -120,8 +120,10 @@ class StickMap:
         if not found.size:
             return frozenset()
         first = int(found.flat[0])
-        numbers = [first] if (found == first).all() else np.unique(found).tolist()
-        return frozenset(number for number in numbers if number >= 0)
+        if (found == first).all():
+            return frozenset([first] if first >= 0 else ())
+        ordered = np.sort(found, axis=None)
+        return frozenset(ordered[np.diff(ordered, prepend=-1) > 0].tolist())  # -1: nobody
 
     def _indices(self, access: Sticks) -> Indices:
         found = self._known.get(access)

@@ -9,7 +9,7 @@ from openspyre.artifact.superdsc import SuperDsc
 from openspyre.backend.extensions.lowering import template
 from openspyre.backend.superdsc.instance import Locate
 from openspyre.program.model import Operand, OperandKind, Step
-from openspyre.spec.formats import STICK_BYTES, DataFormats
+from openspyre.program.reach import itemsize
 
 
 def lower_extension(op: SuperDsc, description: Description, locate: Locate) -> Step:
@@ -21,7 +21,7 @@ def lower_extension(op: SuperDsc, description: Description, locate: Locate) -> S
         if operand.kind is OperandKind.IOTA:
             return operand
         place = places[operand.symbol]
-        bytes_each = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
+        bytes_each = itemsize(operand.data_format)
         return replace(operand, symbol=place.parameter or 0, offset=place.byte // bytes_each)
 
     return replace(

@@ -17,13 +17,11 @@ from openspyre.backend.known_numbers import with_known_numbers
 from openspyre.backend.superdsc.instance import Arguments, Workspace
 from openspyre.backend.superdsc.lowering import lowered_op
 from openspyre.program.model import Node, Operand, OperandKind, Program, Relayout, Repeat, Space, Step, Use
+from openspyre.program.reach import itemsize
 from openspyre.spec.errors import InternalError
-from openspyre.spec.formats import STICK_BYTES, DataFormats
-from openspyre.spec.sharing import shares_work
+from openspyre.spec.sharing import Memo
 
 _USES = {"input": Use.READ, "output": Use.FRESH, "update": Use.SHARED, "constant": Use.READ}
-_LIMIT = 1 << 13
-_known: dict[Hashable, _Template] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,9 @@ class _Template:
     shared: Shared
     steps: tuple[Step, ...]
     workspace: int
+
+
+_known: Memo[_Template] = Memo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,8 @@ def _is_tensor(argument: Argument) -> bool:
 
 
 def _template(execution: Execution, arguments: Arguments) -> _Template:
-    shared = execution.shared
-    key: Hashable = (id(shared), _sizes_that_count(execution, arguments))
-    found = _known.get(key) if shares_work() else None
-    if found is None:
-        found = _lowered(execution, arguments)
-        if len(_known) >= _LIMIT:
-            _known.clear()
-        _known[key] = found
-    return found
+    key = (id(execution.shared), _sizes_that_count(execution, arguments))
+    return _known.get(key, lambda: _lowered(execution, arguments))
 
 
 def _sizes_that_count(execution: Execution, arguments: Arguments) -> Hashable:
@@ -141,11 +135,13 @@ def _bound(
             return _scalar(step, operand, symbols.scalars[base.parameter])
         symbol, byte = workspace if base is None else symbols.places[base.parameter or 0]
         byte += 0 if base is None else base.byte
-        bytes_each = STICK_BYTES // DataFormats[operand.data_format].elems_per_stick()
-        moved = replace(operand, symbol=symbol, offset=operand.offset + byte // bytes_each)
-        if base is None or not base.advance:
-            return moved
-        return replace(moved, advance=tuple(by // bytes_each for by in base.advance))
+        bytes_each = itemsize(operand.data_format)
+        advance = operand.advance
+        if base is not None and base.advance:
+            advance = tuple(by // bytes_each for by in base.advance)
+        o, offset = operand, operand.offset + byte // bytes_each
+        element = (o.dtype, o.data_format)
+        return Operand(o.kind, symbol, offset, o.strides, o.tile_stride, *element, o.space, o.owner, advance)
 
     return replace(
         step,

@@ -7,13 +7,13 @@ import re
 from functools import lru_cache
 
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.emitted import Emitted, Execution, Number
+from openspyre.artifact.emitted import Emitted, Execution, Extension, Number
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Provenance, SourcePlace
 from openspyre.compiler import ir
 from openspyre.compiler.emit.loops import Irregular, moving_bases, nodes
 from openspyre.compiler.emit.shared import Base, Given, template_of
-from openspyre.compiler.loops import ends, in_iteration, listed
+from openspyre.compiler.loops import ends, in_iteration
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -27,18 +27,6 @@ def emit_bundle(program: ir.Program, *, k_fast: bool = True) -> Emitted:
     return _Emitter(program, k_fast).emitted()
 
 
-def extensions_of(program: ir.Program) -> list[tuple[ir.Op, str]]:
-    """Ops of a lowered program that the hardware does not have, and why."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    found = [(op, template_of(op, buffers).reason) for op, _ in listed(program.body) if not _is_empty(op)]
-    return [(op, reason) for op, reason in found if reason is not None]
-
-
-def _is_empty(op: ir.Op) -> bool:
-    """Whether there is nothing to compute."""
-    return any(dim.size == 0 and not dim.reduced for dim in op.dims)
-
-
 class _Emitter:
     def __init__(self, program: ir.Program, k_fast: bool) -> None:
         self.program, self.k_fast = program, k_fast
@@ -49,7 +37,7 @@ class _Emitter:
         self.numbers: dict[tuple[str, DataFormats], Address] = {}
         self.places = {argument.name: Address(number) for number, argument in enumerate(self.arguments)}
         self.places |= {b.name: _address(b) for b in program.buffers if b.role is ir.Role.TEMP}
-        self.extensions: list[tuple[str, str]] = []
+        self.extensions: list[Extension] = []
         self.written = 0
 
     def emitted(self) -> Emitted:
@@ -72,7 +60,7 @@ class _Emitter:
         if counts:
             bases = tuple([Address(b.parameter, b.byte, moves.get(place, ())) for place, b in enumerate(bases)])
         if template.reason is not None:
-            self.extensions.append((op.row, template.reason))
+            self.extensions.append(Extension(op.row, template.reason, op.origin))
         self.written += 1
         name = f"{self.written - 1}_{template.shared.op.op}"
         return Execution(name, template.shared, bases, _provenance(op.name, op.row, op.origin))

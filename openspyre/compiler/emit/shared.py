@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.emitted import Number, Shared
+from openspyre.artifact.superdsc import Component, Tensor
 from openspyre.compiler import ir
 from openspyre.compiler.emit.extension import extension_op
 from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import Operation, superdsc_of
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.formats import DataFormats
-from openspyre.spec.sharing import shares_work
-
-_LIMIT = 1 << 13
+from openspyre.spec.sharing import Memo
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +38,52 @@ class Template:
     operation: Operation | None
 
 
-_known: dict[Hashable, Template] = {}
+# Where a tensor in the scratchpads begins, as long as its byte does not matter: access times this.
+_APART = 1 << 40
+_known: Memo[Template] = Memo()  # of a structure, wherever in the scratchpads its tensors are
+_placed: Memo[tuple[Template, Template]] = Memo()  # by id of the first of the two, and bytes
 
 
 def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True) -> Template:
-    if not shares_work():
-        return _made(op, buffers, k_fast)
     accesses = op.accesses
     lies = tuple([_lies(buffers[access.buffer]) for access in accesses])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
     alike = tuple([names.index(name) for name in names])  # which of them are the same
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
     key = (structure_of(op, buffers), lies, alike, attributes, k_fast)
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= _LIMIT:
-            _known.clear()
-        found = _known[key] = _made(op, buffers, k_fast)
-    return found
+    found = _known.get(key, lambda: _made(op, buffers, k_fast))
+    pads = tuple([_byte(buffers[access.buffer]) for access in accesses])
+    if all(byte is None for byte in pads):
+        return found
+    return _placed.get((id(found), pads), lambda: (found, _at(found, pads)))[1]
 
 
 def _lies(buffer: ir.Buffer) -> Hashable:
-    """What decides about a SuperDSC beside layouts. A byte in the scratchpads is part of it, one in the pool is a symbol."""
-    pad = buffer.place if isinstance(buffer.place, ir.InScratchpad) else None
-    return buffer.role is ir.Role.TEMP, buffer.spare_rows, buffer.values, pad
+    """What decides about a SuperDSC beside layouts."""
+    return buffer.role is ir.Role.TEMP, buffer.spare_rows, buffer.values, isinstance(buffer.place, ir.InScratchpad)
+
+
+def _byte(buffer: ir.Buffer) -> int | None:
+    """Where it begins in the scratchpads. That is part of a SuperDSC, while a byte in the pool is a symbol."""
+    return buffer.place.byte if isinstance(buffer.place, ir.InScratchpad) else None
+
+
+def _at(template: Template, pads: Sequence[int | None]) -> Template:
+    """The template with its tensors in the scratchpads at these bytes."""
+
+    def start(apart: int) -> int:
+        access, byte = divmod(apart, _APART)
+        return byte + (pads[access] or 0)
+
+    def placed(tensor: Tensor) -> Tensor:
+        if tensor.component is not Component.SCRATCHPAD:
+            return tensor
+        known = {apart: start(apart) for apart in dict.fromkeys(tensor.starts)}
+        return replace(tensor, starts=tuple([known[apart] for apart in tensor.starts]))
+
+    shared = template.shared
+    op = replace(shared.op, tensors=tuple(map(placed, shared.op.tensors)))
+    return replace(template, shared=Shared(op, shared.offsets, shared.known))
 
 
 def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
@@ -95,11 +116,10 @@ class _Bases:
         self.offsets: dict[tuple[int, int], int] = {}
 
     def buffer(self, name: str) -> Address:
-        place = self.buffers[name].place
-        if isinstance(place, ir.InScratchpad):
-            return Address(None, place.byte)
-        names = [access.buffer for access in self.op.accesses]
-        return self._base(names.index(name))
+        number = [access.buffer for access in self.op.accesses].index(name)
+        if isinstance(self.buffers[name].place, ir.InScratchpad):
+            return Address(None, _APART * number)
+        return self._base(number)
 
     def number(self, number: ir.Scalar | float, form: DataFormats) -> Address:
         if not isinstance(number, ir.Scalar):

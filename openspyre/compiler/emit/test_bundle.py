@@ -178,8 +178,8 @@ def test_numbers_that_an_op_has_by_name_are_bits_of_it() -> None:
     beta, threshold = Constant("softplusBeta", HALF, 0x4000), Constant("softplusThresh", HALF, 0x4680)
     assert (op.op, op.constants, len(emitted.arguments)) == ("softplus", (beta, threshold), 2)
     at_launch = tuple(ir.Scalar(name, "float16") for name in ("beta", "threshold"))
-    ((row, why),) = one("softplus", (4, 64), (whole(x), *at_launch), whole(y), x, y).extensions
-    assert (row, "takes 1 tensors" in why) == ("softplus", True)
+    (beyond,) = one("softplus", (4, 64), (whole(x), *at_launch), whole(y), x, y).extensions
+    assert (beyond.row, "takes 1 tensors" in beyond.reason) == ("softplus", True)
 
 
 def test_rows_are_gathered_by_an_index_side_by_side() -> None:
@@ -208,8 +208,8 @@ def test_what_the_hardware_has_not_is_an_extension_with_a_reason(
 ) -> None:
     x, y = buffer("x", (6, 100), dtype=dtype), buffer("y", (6, 100), ir.Role.OUTPUT, dtype)
     emitted = one(row, (6, 100), (whole(x),), whole(y), x, y)
-    ((named, why),) = emitted.extensions
-    assert (named, reason in why) == (row, True)
+    (beyond,) = emitted.extensions
+    assert (beyond.row, reason in beyond.reason) == (row, True)
     (op,) = ops(emitted)
     assert op.op == f"openspyre.{row}"
     assert op.extension is not None
@@ -269,7 +269,7 @@ def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int, in
     read = (ir.Access("x", 0, (7, 0, 1), "float16"), ir.Access("index", 0, (0, 1, 0), "int32"))
     op = ir.Op("op", "gather", dims, read, (ir.Access("y", 0, (4, 1, 0), "float16"),))
     emitted = emit_bundle(pipeline.run(ir.Program("p", (x, index, y), (op,)), verify=True))
-    assert [row for row, _ in emitted.extensions] == ([] if inside else ["gather"])
+    assert [beyond.row for beyond in emitted.extensions] == ([] if inside else ["gather"])
     if inside:
         assert [made.op for made in ops(emitted)] == ["ReStickifyOpHBM", "identity", "ReStickifyOpHBM"]
         table = ops(emitted)[1].tensors[ops(emitted)[1].inputs[0]]

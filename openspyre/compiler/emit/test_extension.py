@@ -95,8 +95,8 @@ def test_a_row_for_every_k_is_no_product_of_the_hardware() -> None:
     a, b, c = buffer("a", (3, 64)), buffer("b", (5,)), buffer("c", (3, 5), OUTPUT)
     op = ir.Op("mm", "batchmatmul", dims(3, 5, 64, reduced=(2,)), (at(a, 64, 0, 1), at(b, 0, 1, 0)), (at(c, 5, 1, 0),))
     program = ir.Program("p", (a, b, c), (op,))
-    ((row, why),) = emit_bundle(program).extensions
-    assert (row, why) == ("batchmatmul", "its second operand is the same along the dim that is summed")
+    (beyond,) = emit_bundle(program).extensions
+    assert (beyond.row, beyond.reason) == ("batchmatmul", "its second operand is the same along the dim that is summed")
     staged = emit_bundle(pipeline.run(program, verify=True))
     assert [made.op for made in staged.bundle.ops.values()] == ["identity", "batchmatmul"], "a copy has them"
     assert check_bundle(staged.bundle) == []

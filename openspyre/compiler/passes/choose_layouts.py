@@ -6,18 +6,19 @@ combinations where these are few, the best `width` of them at every step where t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import layout_cost, misfits
 from openspyre.compiler.sticks import StickAccess, stick_access
+from openspyre.compiler.structure import without_names
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import require_supported
 from openspyre.spec.layout import MAX_RANK, SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
-from openspyre.spec.sharing import shares_work
+from openspyre.spec.sharing import Memo
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,37 +128,16 @@ def _choose_together(names: list[str], touching: dict[str, list[Op]], chosen: di
 
 
 _Layouts = tuple[SpyreTensorLayout | None, ...]
-_LIMIT = 4096  # problems remembered
-_solved: dict[Hashable, _Layouts] = {}
+_solved: Memo[_Layouts] = Memo()
 
 
 def _layouts(names: list[str], ops: list[Op], chosen: dict[str, Buffer], width: int) -> _Layouts:
     """The layouts of the named buffers. What decides them is a problem in which names are numbers: equal layers pose equal ones."""
-    if not shares_work():
-        return _solve(names, ops, chosen, width)
-    number = {name: place for place, name in enumerate(names)}
-    plain = tuple([_numbered(op, number) for op in ops])
+    touched = dict.fromkeys([*names, *(access.buffer for op in ops for access in op.accesses)])
+    number = {name: place for place, name in enumerate(touched)}
+    plain = tuple([(without_names(op, number), repr(op.attributes)) for op in ops])
     lying = tuple([(b.dtype, b.size, b.stride, b.role, b.layout) for b in map(chosen.__getitem__, number)])
-    problem = (width, len(names), lying, plain)
-    found = _solved.get(problem)
-    if found is None:
-        if len(_solved) >= _LIMIT:
-            _solved.clear()
-        found = _solved[problem] = _solve(names, ops, chosen, width)
-    return found
-
-
-def _numbered(op: Op, number: dict[str, int]) -> Hashable:
-    operands = [_plain(operand, number) for operand in (*op.inputs, *op.outputs)]
-    return (op.row, op.dims, repr(op.attributes), len(op.inputs), *operands)
-
-
-def _plain(operand: Operand, number: dict[str, int]) -> Hashable:
-    if isinstance(operand, Access):
-        return number.setdefault(operand.buffer, len(number)), operand.offset, operand.strides, operand.dtype
-    if isinstance(operand, Iota):
-        return operand.offset, operand.strides
-    return operand if isinstance(operand, Constant) else operand.dtype
+    return _solved.get((width, len(names), lying, plain), lambda: _solve(names, ops, chosen, width))
 
 
 def _solve(names: list[str], ops: list[Op], fixed: dict[str, Buffer], width: int) -> _Layouts:

@@ -6,7 +6,7 @@ sticks, once another dim (or none) runs along them. A relayout for which no such
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -17,6 +17,7 @@ from openspyre.compiler.retiling import Box, box_of, retiled
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.sharing import Memo
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class DecomposeRelayouts:
     spread: int = 4
 
     def run(self, program: Program) -> Program:
-        known: dict[Hashable, Chain | None] = {}
+        known: Memo[Chain | None] = Memo()
 
         def cost(op: Op, buffers: Mapping[str, Buffer], keeps: bool) -> int | None:
             chain = self._chain(op, buffers, keeps=keeps, known=known)
@@ -35,32 +36,32 @@ class DecomposeRelayouts:
 
         return self._decomposed(put_together(program, _moves, cost), known)
 
-    def _decomposed(self, program: Program, known: dict[Hashable, Chain | None]) -> Program:
+    def _decomposed(self, program: Program, known: Memo[Chain | None]) -> Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         held = {buffer.name for buffer in program.buffers if buffer.role in (Role.INPUT, Role.UPDATE) or buffer.unset}
         ops: list[Op] = []
         for op in program.ops:
             keeps = any(access.buffer in held for access in op.outputs)
-            chain = self._chain(op, buffers, keeps=keeps, known=known)
-            held |= {access.buffer for access in op.outputs}
-            ops += [op] if chain is None else chain.ops
-            buffers |= {} if chain is None else {temp.name: temp for temp in chain.temps}
+            found = self._chain(op, buffers, keeps=keeps, known=known)
+            held.update([access.buffer for access in op.outputs])
+            if found is None:
+                ops.append(op)
+                continue
+            source, target = op.accesses
+            chain = named(found, op.name, op.origin, {"source": source.buffer, "target": target.buffer})
+            ops += chain.ops
+            buffers |= {temp.name: temp for temp in chain.temps}
         return replace(program, buffers=tuple(buffers.values()), body=tuple(ops))
 
-    def _chain(
-        self, op: Op, buffers: Mapping[str, Buffer], *, keeps: bool, known: dict[Hashable, Chain | None]
-    ) -> Chain | None:
+    def _chain(self, op: Op, buffers: Mapping[str, Buffer], *, keeps: bool, known: Memo[Chain | None]) -> Chain | None:
+        """Between "source" and "target", as ops of a structure have it in common."""
         if not _moves(op) or any(dim.size == 0 for dim in op.dims):
             return None
         source, target = op.accesses
         sides = [buffers[access.buffer] for access in op.accesses]
         roles = tuple((side.role is Role.TEMP, side.spare_rows) for side in sides)
         key = (structure_of(op, buffers), roles, keeps)
-        if key not in known:
-            known[key] = self._found(op, buffers[source.buffer], buffers[target.buffer], keeps=keeps)
-        chain = known[key]
-        names = {"source": source.buffer, "target": target.buffer}
-        return None if chain is None else named(chain, op.name, op.origin, names)
+        return known.get(key, lambda: self._found(op, buffers[source.buffer], buffers[target.buffer], keeps=keeps))
 
     def _found(self, op: Op, source: Buffer, target: Buffer, *, keeps: bool) -> Chain | None:
         here, there = replace(source, name="source"), replace(target, name="target")

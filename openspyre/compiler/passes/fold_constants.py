@@ -6,17 +6,20 @@ whoever writes the program. A plain fill stays, and so does everything that wait
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from openspyre.compiler.constant_values import DTYPES, KnownValues, computed, host_bytes, places
 from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role, Scalar
 from openspyre.compiler.primitives import Lanes
+from openspyre.compiler.structure import structure_of
 from openspyre.spec.addressing import host_elements, row_major
 from openspyre.spec.formats import DataFormats, require_supported
 from openspyre.spec.ops import TABLE, Kind, OpClass
+from openspyre.spec.sharing import Memo
 
 _EXACT = 512  # integers up to here are numbers of 16 bits
 
@@ -52,6 +55,34 @@ def _is_plain(op: Op) -> bool:
     return row.kind is Kind.CREATION and row.as_given and not counts and op.outputs[0].dtype != "bool"
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What an op computes, and the same as the host stores it; None if its format does not hold it."""
+
+    lanes: Lanes
+    values: bytes | None
+
+
+def _result_of(op: Op, known: Mapping[str, KnownValues]) -> _Result | None:
+    lanes = computed(op, known)
+    return None if lanes is None else _Result(lanes, host_bytes(lanes.reshape(-1), op.outputs[0].dtype))
+
+
+def _constant_of(op: Op, result: _Result) -> Buffer | None:
+    """The constant that an op's result is, if the host has one."""
+    if result.values is None:
+        return None
+    size = tuple(dim.size for dim in op.dims)
+    return Buffer(f"{op.name}.known", op.outputs[0].dtype, size, row_major(size), Role.CONSTANT, values=result.values)
+
+
+def _fills(op: Op, buffer: Buffer) -> bool:
+    """Whether an op's result is all of a buffer, element by element as the host stores it."""
+    target, size = op.outputs[0], tuple(dim.size for dim in op.dims)
+    dense = target.offset == 0 and target.strides == row_major(size)
+    return dense and target.dtype == buffer.dtype and prod(size) == host_elements(buffer.size, buffer.stride)
+
+
 class _Work:
     """What ops compute, in order: `made` has the constant of every op whose result is known now, by its place."""
 
@@ -63,24 +94,33 @@ class _Work:
             b.name: KnownValues(b, b.values) for b in program.buffers if b.values is not None and b.dtype in DTYPES
         }
         self.made: dict[int, Buffer | None] = {}
+        self.results: Memo[_Result | None] = Memo()
         self.constants: dict[tuple[object, ...], Buffer] = {}
         for place, op in enumerate(self.ops):
             self._follow(place, op)
 
     def _follow(self, place: int, op: Op) -> None:
-        result = computed(op, self.known) if self._is_followed(op) else None
-        if result is None:
+        found = self._computed(op) if self._is_followed(op) else None
+        if found is None:
             for access in op.outputs:
                 self.known.pop(access.buffer, None)
             return
         target = op.outputs[0]
-        self.made[place] = self._result(op, result)
+        self.made[place] = _constant_of(op, found)
         if self.buffers[target.buffer].role is Role.UPDATE:
             return  # another argument may be in the same memory
         memory = self.known.setdefault(target.buffer, KnownValues(self.buffers[target.buffer]))
         where = places(target, op.dims)
-        memory.values[where] = result
+        memory.values[where] = found.lanes
         memory.known[where] = True
+
+    def _computed(self, op: Op) -> _Result | None:
+        """Once for all ops of a structure that read no memory: layers of a model have the same masks."""
+        if any(isinstance(operand, Access) for operand in op.inputs):
+            return _result_of(op, self.known)
+        words = tuple(operand.word for operand in op.inputs if isinstance(operand, Scalar))
+        key = (structure_of(op, self.buffers), words, repr(op.attributes))
+        return self.results.get(key, lambda: _result_of(op, self.known))
 
     def _is_followed(self, op: Op) -> bool:
         buffers = [self.buffers[access.buffer] for access in op.accesses]
@@ -143,6 +183,9 @@ class _Work:
             return None
         if all(_is_plain(op) for op in ops) or not self.known[name].known.all():
             return None
+        last = self.made[writers[-1]]
+        if last is not None and _fills(ops[-1], buffer):
+            return last.values
         return host_bytes(self.known[name].values, buffer.dtype)
 
     def _staying(self, whole: dict[str, bytes]) -> Iterator[tuple[int, Op]]:
@@ -158,13 +201,6 @@ class _Work:
         if self.made.get(place) is None or _is_plain(op) or row.kind is Kind.MOVEMENT:
             return False
         return row.op_class is not OpClass.HARDWARE or any("int" in access.dtype for access in op.accesses)
-
-    def _result(self, op: Op, result: Lanes) -> Buffer | None:
-        """The constant that an op's result is, if the host has one."""
-        size = tuple(dim.size for dim in op.dims)
-        buffer = Buffer(f"{op.name}.known", op.outputs[0].dtype, size, row_major(size), Role.CONSTANT)
-        values = host_bytes(result.reshape(-1), buffer.dtype)
-        return None if values is None else replace(buffer, values=values)
 
     def _copied(self, place: int, op: Op) -> Op | None:
         found = self.made[place] if self._is_copied(place, op) else None

@@ -34,7 +34,9 @@ class _Work:
     def __init__(self, buffers: dict[str, Buffer]) -> None:
         self.buffers = buffers
         self.ops: list[Op] = []
-        self.moved: dict[tuple[object, ...], Access] = {}  # relayouts already made, shared between consumers
+        self.moved: dict[
+            str, dict[tuple[object, ...], Access]
+        ] = {}  # by buffer: relayouts already made, for other consumers
 
     def legalise(self, op: Op) -> None:
         row = TABLE[op.row]
@@ -104,20 +106,20 @@ class _Work:
 
     def _emit(self, op: Op) -> None:
         self.ops.append(op)
-        if self.moved:
-            written = {access.buffer for access in op.outputs}
-            self.moved = {key: access for key, access in self.moved.items() if key[0] not in written}
+        for access in op.outputs:
+            self.moved.pop(access.buffer, None)
 
     def _legal_input(self, op: Op, access: Access, lane: int | None) -> Access:
         if fits(op, access, lane, self.buffers):
             return access
         sizes = tuple(dim.size for dim in op.dims)
-        key = (access.buffer, access.offset, access.strides, access.dtype, sizes, lane)
-        if key not in self.moved:
+        key = (access.offset, access.strides, access.dtype, sizes, lane)
+        temp = self.moved.get(access.buffer, {}).get(key)
+        if temp is None:
             temp = self._temp(op, access, lane, f"{op.name}.in{len(self.ops)}")
             self._emit(_relayout(f"{op.name}.load{len(self.ops)}", op, access, temp))
-            self.moved[key] = temp
-        return self.moved[key]
+            self.moved.setdefault(access.buffer, {})[key] = temp
+        return temp
 
     def _temp(self, op: Op, like: Access, lane: int | None, name: str) -> Access:
         """A dense temp over the dims the access varies with; sparse (one value a stick) if it does not vary along the lanes."""

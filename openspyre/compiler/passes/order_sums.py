@@ -56,8 +56,9 @@ def _lies_as(buffer: Buffer, reads: tuple[Access, ...], lying: Mapping[str, Buff
         if layout is None or access.offset or (other.size, other.stride) != (buffer.size, buffer.stride):
             continue
         if layout.stride_map[-1] > 0 and layout.elems_per_stick() == wanted.elems_per_stick():
-            alike = SpyreTensorLayout(layout.device_size, layout.stride_map, wanted, layout.element_arrangement)
-            return replace(buffer, layout=alike)
+            if layout.device_dtype is not wanted:
+                layout = SpyreTensorLayout(layout.device_size, layout.stride_map, wanted, layout.element_arrangement)
+            return replace(buffer, layout=layout)
     return replace(buffer, layout=default_layout(buffer))
 
 

@@ -50,9 +50,13 @@ class _Commit:
             for name, one in relaid
         }
         self.elsewhere = {(one.source, when): name for name, one in relaid for when in one.consumers}
-        self.inputs = {
-            name: self.plan.tensors.ticks(name)[0] for name in self.inside if self.buffers[name].role is Role.INPUT
-        }
+        self.inputs: dict[int, list[str]] = {}  # by the op before which they are copied in
+        for name in self.inside:
+            if self.buffers[name].role is Role.INPUT:
+                self.inputs.setdefault(self.plan.tensors.ticks(name)[0], []).append(name)
+        self.shuffles: dict[int, list[str]] = {}  # likewise
+        for name, one in relaid:
+            self.shuffles.setdefault(one.consumers[0], []).append(name)
         self.when = 0
 
     def program(self) -> Program:
@@ -83,15 +87,13 @@ class _Commit:
                     yield Loop(count, tuple(self._nodes(inner)))
 
     def _around(self, op: Op, when: int) -> Iterator[Op]:
-        for name, first in self.inputs.items():
-            if first == when:
-                into = self.inside[name]
-                yield copy_op(self.buffers[name], into, self._view(name), name=f"{into.name}.copy", origin=op.origin)
-        for name, relayout in self.plan.relayouts.items():
-            if relayout.consumers[0] == when:
-                source, held = self.inside[relayout.source], self._view(relayout.source)
-                target = self.copies[name]
-                yield copy_op(source, target, relayout.view, name=f"{name}.shuffle", origin=op.origin, held=held)
+        for name in self.inputs.get(when, ()):
+            into = self.inside[name]
+            yield copy_op(self.buffers[name], into, self._view(name), name=f"{into.name}.copy", origin=op.origin)
+        for name in self.shuffles.get(when, ()):
+            relayout, target = self.plan.relayouts[name], self.copies[name]
+            source, held = self.inside[relayout.source], self._view(relayout.source)
+            yield copy_op(source, target, relayout.view, name=f"{name}.shuffle", origin=op.origin, held=held)
         yield self._rewired(op, when)
         for access in op.outputs:
             out, inside = self.buffers[access.buffer], self.inside.get(access.buffer)

@@ -28,6 +28,10 @@ class _Greedy:
     def __init__(self, requests: Sequence[Request], room: Room) -> None:
         self.requests, self.room = requests, room
         self.by_name = {request.name: request for request in requests}
+        self.groups: dict[str, list[Request]] = {}
+        for request in requests:
+            if request.group is not None:
+                self.groups.setdefault(request.group, []).append(request)
         self.held: list[_Held] = []
         self.handed_on: set[str] = set()
         self.places: dict[str, int] = {}
@@ -46,8 +50,7 @@ class _Greedy:
         return Plan(self.places, self.spilled)
 
     def _place_with_group(self, first: Request) -> None:
-        members = [first] if first.group is None else [r for r in self.requests if r.group == first.group]
-        members.sort(key=lambda request: request is not first)
+        members = [first] if first.group is None else sorted(self.groups[first.group], key=lambda r: r is not first)
         before, handed = list(self.held), set(self.handed_on)
         for request in members:
             place = self._place(request)

@@ -75,14 +75,17 @@ class _Timeline:
         self.ticks_of_copies = {
             name: when + n for n, (name, when) in enumerate(zip(self.copies, self.before, strict=True))
         }
+        self.copies_of: dict[str, list[str]] = {}  # by source
+        for name, copy in self.copies.items():
+            self.copies_of.setdefault(copy.source, []).append(name)
 
     def tick(self, when: int) -> int:
         return when + bisect_right(self.before, when)
 
     def ticks(self, tensors: Tensors, name: str) -> tuple[int, ...]:
         """Of a tensor: ops that take a copy of it do not count, the copies do."""
-        own = {copy: one for copy, one in self.copies.items() if one.source == name}
-        elsewhere = {when for one in own.values() for when in one.consumers}
+        own = self.copies_of.get(name, [])
+        elsewhere = {when for copy in own for when in self.copies[copy].consumers}
         ticks = [self.tick(when) for when in tensors.ticks(name) if when not in elsewhere]
         return tuple(sorted([*ticks, *(self.ticks_of_copies[copy] for copy in own)]))
 

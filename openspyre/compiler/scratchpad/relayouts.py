@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from openspyre.compiler.ir import Role
@@ -69,6 +70,7 @@ def _refusals(tensors: Tensors, uses: list[Use]) -> Iterator[str]:
                 yield f"cores would get parts of it from different numbers of cores for {name}"
 
 
+@lru_cache(maxsize=1024)
 def is_uniform(source: View, target: View) -> bool:
     """Whether all cores get from equally many others, and give to equally many."""
     pairs = [

@@ -74,24 +74,32 @@ def _count(body: tuple[Node, ...]) -> int:
 def uses_of(works: tuple[Work, ...], buffers: Mapping[str, Buffer], *, k_fast: bool = True) -> dict[str, list[Use]]:
     """Of every tensor its uses in order, an op's reads before its writes."""
     found: dict[str, list[Use]] = {}
+    known: dict[tuple[int, tuple[int, ...]], list[_Seen]] = {}  # ops of one structure have one operation
     for work in works:
-        for number, access in enumerate(work.op.accesses):
-            writes = number >= len(work.op.accesses) - len(work.op.outputs)
-            operand = _operand(work, access, writes=writes)
-            view: View | str = _NOWHERE
-            if work.operation is not None and operand is not None:
-                view = view_of(work.operation, operand, buffers[access.buffer], k_fast=k_fast)
-            found.setdefault(access.buffer, []).append(Use(work, access, writes, operand, view))
+        accesses, first_output = work.op.accesses, len(work.op.accesses) - len(work.op.outputs)
+        numbers = tuple([accesses.index(access) for access in accesses])  # which of them are the same
+        seen = known.get((id(work.operation), numbers))
+        if seen is None:
+            lies = [buffers[access.buffer] for access in accesses]
+            seen = known[id(work.operation), numbers] = [
+                _seen(work.operation, number, lies[place], writes=place >= first_output, k_fast=k_fast)
+                for place, number in enumerate(numbers)
+            ]
+        for place, (access, (operand, view)) in enumerate(zip(accesses, seen, strict=True)):
+            found.setdefault(access.buffer, []).append(Use(work, access, place >= first_output, operand, view))
     return found
 
 
-def _operand(work: Work, access: Access, *, writes: bool) -> Operand | None:
-    """The operand of the hardware's op that an access is; None if it is none of them, or goes by an index."""
-    if work.operation is None:
-        return None
-    number = work.op.accesses.index(access)
-    among = work.operation.targets if writes else work.operation.inputs
-    return next((operand for operand in among if operand.access == number), None)
+_Seen = tuple[Operand | None, View | str]
+
+
+def _seen(operation: Operation | None, number: int, buffer: Buffer, *, writes: bool, k_fast: bool) -> _Seen:
+    """The operand of the hardware's op that an access is, None if it is none of them or goes by an index, and how it is divided."""
+    if operation is None:
+        return None, _NOWHERE
+    among = operation.targets if writes else operation.inputs
+    operand = next((operand for operand in among if operand.access == number), None)
+    return operand, _NOWHERE if operand is None else view_of(operation, operand, buffer, k_fast=k_fast)
 
 
 def reads_all(access: Access, op: Op, buffer: Buffer) -> bool:

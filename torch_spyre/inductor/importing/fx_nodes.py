@@ -134,6 +134,9 @@ class TensorFacts:
     stride: tuple[Extent, ...]
     offset: Any  # a number, or torch's own symbol
     symbols: frozenset[str]
+    is_on_card: bool
+    has_format: bool  # the card can compute with it
+    is_empty: bool
 
     @classmethod
     def of(cls, fake: torch.Tensor) -> TensorFacts:
@@ -144,21 +147,14 @@ class TensorFacts:
         if not {*map(type, size), *map(type, stride)} <= _INT:
             symbols.update(*map(symbols_of, (*size, *stride)))
             size, stride = tuple(map(extent_of, size)), tuple(map(extent_of, stride))
-        dtype = dtype_name(fake.dtype)
-        return cls(fake, storage_of(fake), fake.device, dtype, size, stride, offset, frozenset(symbols))
+        dtype, device = dtype_name(fake.dtype), fake.device
+        lies = (storage_of(fake), device, dtype, size, stride, offset, frozenset(symbols))
+        return cls(fake, *lies, device.type == DEVICE_NAME, _has_format(dtype), 0 in size)
 
-    @property
-    def is_on_card(self) -> bool:
-        return self.device.type == DEVICE_NAME
 
-    @property
-    def has_format(self) -> bool:
-        """Whether the card can compute with it."""
-        return get_device_dtype(self.dtype) is not DataFormats.INVALID
-
-    @property
-    def is_empty(self) -> bool:
-        return 0 in self.size
+@lru_cache(maxsize=64)
+def _has_format(dtype: str) -> bool:
+    return get_device_dtype(dtype) is not DataFormats.INVALID
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from openspyre.compiler.ir import Buffer, Op, Role, Scalar
-from openspyre.spec.sharing import shares_work
+from openspyre.spec.sharing import Memo
 from torch_spyre.inductor.graph import Argument, DrawnWord, Expression, GraphCall, Named, Number, Ref, Value, evaluate
 from torch_spyre.inductor.lowering.graph_lowerings import GRAPH_LOWERINGS
 from torch_spyre.inductor.lowering.lower_call import (
@@ -22,8 +22,6 @@ from torch_spyre.inductor.lowering.lower_call import (
 )
 from torch_spyre.inductor.lowering.tensor_spec import SymbolicScalar, TensorSpec
 from torch_spyre.ops.numbers import word_of
-
-_LIMIT = 4096  # calls remembered; a model has some dozens that differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Described:
     device: torch.device
 
 
-_known: dict[Hashable, Fragment | NotImportable] = {}
+_known: Memo[Fragment | NotImportable] = Memo()
 
 
 def bound(value: Value, symbols: Mapping[str, int]) -> Value:
@@ -84,11 +82,7 @@ def lowered(
         lying.append((buffer, value.dtype, value.size, value.stride, value.offset))
     wholes = [(whole.dtype, whole.size, whole.stride, whole.offset) for whole in map(buffers.__getitem__, names)]
     key = (call.target, arguments, results, tuple(lying), tuple(wholes), device)
-    found = _known.get(key) if shares_work() else None
-    if found is None:
-        if len(_known) >= _LIMIT:
-            _known.clear()
-        found = _known[key] = _lower(_described(call, operands, numbers, values, buffers, symbols, device))
+    found = _known.get(key, lambda: _lower(_described(call, operands, numbers, values, buffers, symbols, device)))
     if isinstance(found, NotImportable):
         raise type(found)(*found.args)
     return found, tuple(names), tuple(numbers)

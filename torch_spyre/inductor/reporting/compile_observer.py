@@ -8,7 +8,7 @@ from pathlib import Path
 
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_files import write_launch
-from openspyre.compiler.emit import extensions_of
+from openspyre.backend import compile_emitted
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
 from openspyre.compiler.loops import listed
@@ -17,7 +17,7 @@ from openspyre.program.model import Program as CardProgram
 from openspyre.program.text import print_program as print_card_program
 from torch_spyre.inductor.border import get_debug_dir, inductor_config
 from torch_spyre.inductor.graph import Graph, to_text
-from torch_spyre.inductor.reporting.report import Extension, Relayout, Specialisation
+from torch_spyre.inductor.reporting.report import Relayout, Specialisation
 
 _log = logging.getLogger("spyre.compiler")
 
@@ -45,10 +45,6 @@ class Watch:
         if name == "InsertRelayouts" and self._before is not None:
             self.specialisation.relayouts = _relayouts(self._before)
             self.specialisation.turned = _turned(program)
-        if name == "PlaceBuffers":
-            self.specialisation.extensions = [
-                Extension(op.row, reason, op.origin) for op, reason in extensions_of(program)
-            ]
         self._before = program
         self._write(f"{self._number:02}_{name}.ir", lambda: print_program(program))
         self._number += 1
@@ -58,15 +54,16 @@ class Watch:
         tensors = [a for a in emitted.arguments if a.role not in ("pool", "number") and a.value is None]
         self.specialisation.seconds["emit"] = seconds
         self.specialisation.ops = len(emitted.executions)
+        self.specialisation.extensions = list(emitted.extensions)
         self.specialisation.argument_bytes = sum(argument.bytes for argument in tensors)
         self.specialisation.pool_bytes = sum(a.bytes for a in emitted.arguments if a.role == "pool")
         if self._directory is not None:
             write_launch(emitted, self._directory / "bundle")
+        self._write("unfused.program", lambda: print_card_program(compile_emitted(emitted)))
 
-    def saw_program(self, unfused: CardProgram, program: CardProgram, seconds: float) -> None:
+    def saw_program(self, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds
         self.specialisation.steps = len(program.steps)
-        self._write("unfused.program", lambda: print_card_program(unfused))
         self._write("card.program", lambda: print_card_program(program))
 
     def saw_refusal(self, problems: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
+from openspyre.artifact.emitted import Extension
 from torch_spyre.inductor.graph import Graph
 
 
@@ -30,15 +31,6 @@ class Relayout:
     op: str
     tensor: str
     bytes: int
-    reason: str
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """An op that the hardware does not have: this card's alone."""
-
-    row: str
     reason: str
     origin: str
 
