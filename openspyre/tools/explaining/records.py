@@ -194,8 +194,14 @@ class Explanation:
         savings = [asdict(saving) for saving in self.savings]
         totals = asdict(self.totals)
         lines = lines_of({execution.source for execution in self.executions})
-        rest = {"totals": totals, "launches": launches, "savings": savings, "lines": lines}
-        return {"machine": machine, "note": self.note} | rest
+        return {
+            "machine": machine,
+            "note": self.note,
+            "totals": totals,
+            "launches": launches,
+            "savings": savings,
+            "lines": lines,
+        }
 
     def json(self) -> str:
         return json.dumps(self.record(), indent=2, allow_nan=False)
