@@ -20,6 +20,7 @@ demo: build  ## install everything into .venv and run the examples on the card
 	$(BIN)/python examples/tensor_allocate.py
 	$(BIN)/python examples/softmax.py
 	$(BIN)/python examples/run_a_kernel_directory.py
+	$(BIN)/python examples/explain_transformer_block.py build/transformer_block.html
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 

@@ -12,7 +12,7 @@ from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 from openspyre.tools.explaining.products import better_division
 from openspyre.tools.explaining.records import Dim, Execution, Explanation, KeptOut, Launch, Saving
-from openspyre.tools.explaining.text import bytes_, named, us
+from openspyre.tools.explaining.text import bytes_, line, named, us
 from openspyre.tools.explaining.through_memory import Far, through_memory, would_save
 
 _LEAST = 0.01  # of the whole, below which nobody wants to hear of it
@@ -106,21 +106,25 @@ def _times(executions: list[Execution], what: str) -> str:
 
 
 def _restickifies(explanation: Explanation) -> Iterator[tuple[float, str]]:
-    moves = (
-        (next(operand.name for operand in e.operands if not operand.written), e)
-        for e in explanation.executions
-        if e.op == "ReStickifyOpHBM"
-    )
+    """Together by the Python line they come from, where it is told, else by the tensor that is turned."""
+    moves = [e for e in explanation.executions if e.op == "ReStickifyOpHBM"]
     made = {operand.name for e in explanation.executions for operand in e.operands if operand.written}
-    for name, group in _grouped(moves).items():
-        verb = "costs" if sum(e.runs for e in group) == 1 else "cost"
-        text = f"{_times(group, 'restickify').replace('restickifys', 'restickifies')} of {name} {verb} "
+    for group in _grouped((e.source or _turned(e), e) for e in moves).values():
+        names = list(dict.fromkeys(map(_turned, group)))
+        told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        from_line = f" ({line(group[0].source)})" if group[0].source else ""
+        verb, it = ("costs", "its") if sum(e.runs for e in group) == 1 else ("cost", "their")
+        text = f"{_times(group, 'restickify').replace('restickifys', 'restickifies')} of {told}{from_line} {verb} "
         advice = (
-            "let its writer lay it as its readers want it"
-            if name in made
-            else "lay it as its readers want it from the start (device_layout=)"
+            f"let {it} writer{'' if len(names) == 1 else 's'} lay {'it as its' if len(names) == 1 else 'them as their'} readers want"
+            if any(name in made for name in names)
+            else f"lay {'it as its' if len(names) == 1 else 'them as their'} readers want from the start (device_layout=)"
         )
         yield _cost(group), _safe(text) + "{}: " + advice
+
+
+def _turned(execution: Execution) -> str:
+    return next(operand.name for operand in execution.operands if not operand.written)
 
 
 def _round_trips(explanation: Explanation) -> Iterator[tuple[float, str]]:
