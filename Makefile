@@ -8,7 +8,7 @@ CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'csrc/*.inl' 'bench/
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python test-card quick generate golden replay check fix bench asan asan-card fuzz opinfo build clean
+.PHONY: help demo test test-python browser test-card quick generate golden replay check fix bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,7 @@ demo: build  ## install everything into .venv and run the examples on the card
 	$(BIN)/python examples/tensor_allocate.py
 	$(BIN)/python examples/softmax.py
 	$(BIN)/python examples/run_a_kernel_directory.py
+	$(BIN)/python examples/explain_transformer_block.py build/transformer_block.html
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 
@@ -34,8 +35,12 @@ $(VENV)/.built: $(VENV)/.dependencies $(CXX_SOURCES)
 
 test: test-card test-python  ## all tests: the C++ card's own, then the Python suites
 
-test-python: build
+test-python: build browser
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# For the test that clicks through a page; where none can be had, it is skipped and says so.
+browser: build
+	$(BIN)/python tests/chromium.py $(VENV)/chromium
 
 quick: build  ## what a change breaks first, within a minute: lint, architecture, and all that needs no torch
 	$(BIN)/ruff check .

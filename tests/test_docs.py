@@ -211,6 +211,15 @@ def test_an_example_computes_a_softmax():
     assert float(re.search(r"error: ([\d.]+) units", done.stdout)[1]) <= 4, "what the contract promises (N4)"
 
 
+def test_an_example_explains_a_transformer_block(tmp_path):
+    page = tmp_path / "block.html"
+    code = "import runpy, sys, torch_spyre; sys.argv[1:] = [sys.argv[-1]]; runpy.run_path('examples/explain_transformer_block.py', run_name='__main__')"
+    done = run("-c", code, str(page))
+    assert done.returncode == 0, done.stderr
+    assert "what would save most" in done.stdout and f"as a page: {page}" in done.stdout
+    assert "transformer_block.py:" in done.stdout and "batchmatmul" in page.read_text()
+
+
 def test_the_page_of_operations_has_every_row():
     page = (DOCS / "supported_operations.md").read_text()
     assert [name for name in TABLE if f"\n| `{name}` |" not in page] == []

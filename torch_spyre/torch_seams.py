@@ -218,6 +218,12 @@ SEAMS: tuple[Seam, ...] = (
         "a device's pass is given a graph before its subgraphs",
         replaced=True,
     ),
+    Seam(
+        "torch._inductor.compile_fx._recursive_joint_graph_passes",
+        "copies that torch makes for its own patterns, once, are none of the program's for torch.spyre.predicted_time()",
+        "torch traces its patterns without tensors on the device",
+        replaced=True,
+    ),
     Seam("torch.compiler._cache.CacheArtifact", "what save_cache_artifacts saves of ours", "it becomes public"),
     Seam("torch.compiler._cache.CacheArtifactFactory", "registers that kind", "it becomes public"),
     Seam("torch.compiler._cache.CacheArtifactManager", "is told of every graph in use", "it becomes public"),

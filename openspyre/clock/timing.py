@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from openspyre.clock.kernels import Kernel, Norm, Pointwise, Reduction
 from openspyre.clock.predict import predict
@@ -32,6 +33,14 @@ class TimedStep:
     item: Item
     alone: Prediction
     time_us: float
+
+
+class ClassTime(NamedTuple):
+    """All kernels of one class: their time, and the share of it that it may be off."""
+
+    kernel_class: str
+    us: float
+    off: float
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,15 @@ class Timing:
         for step in self.steps:
             found[step.alone.bound] = found.get(step.alone.bound, 0.0) + step.time_us
         return found
+
+    def by_class(self) -> tuple[ClassTime, ...]:
+        """The longest first."""
+        found: dict[str, tuple[float, float]] = {}
+        for step in self.steps:
+            us, off = found.get(step.alone.kernel_class.value, (0.0, 0.0))
+            found[step.alone.kernel_class.value] = us + step.time_us, off + step.time_us * step.alone.band.p90
+        times = (ClassTime(name, settled(us), settled(off / us if us else 0.0)) for name, (us, off) in found.items())
+        return tuple(sorted(times, key=lambda time: -time.us))
 
     @staticmethod
     def _is_host(step: TimedStep) -> bool:

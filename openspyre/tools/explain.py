@@ -6,10 +6,8 @@ import argparse
 from pathlib import Path
 
 from openspyre.spec.errors import InvalidArgument
-from openspyre.spec.machine import SPYRE, Machine
-from openspyre.tools.explaining.comparing import compare
-from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles, read_bundles
-from openspyre.tools.explaining.machines import check_plans, machine_of, note_of
+from openspyre.tools.explaining.counting import explain_bundles, read_bundles
+from openspyre.tools.explaining.machines import machine_of, supposed
 from openspyre.tools.explaining.savings import explained
 
 
@@ -28,40 +26,40 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--machine",
         type=_machine,
         metavar="WHAT=IF",
-        help="time the plan as it is on a supposed card: cores=64,lx_mb=4,ddr=300 (cores, MiB of scratchpad per core, GB/s of memory)",
+        help="beside it the same on a supposed card, planned anew if the compiler left graph.ir: cores=16,lx_mb=4,ddr=300 (cores, MiB of "
+        "scratchpad per core, GB/s of memory)",
     )
     apart = parser.add_mutually_exclusive_group()
-    apart.add_argument("--html", type=Path, metavar="FILE", help="also write one page that needs no network")
+    apart.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="also write one page that needs no network; with --machine, of that card",
+    )
     apart.add_argument("--against", type=Path, nargs="+", metavar="DIR", help="another plan, shown side by side")
     parser.set_defaults(run=run)
 
 
-def _machine(text: str) -> Machine:
+def _machine(text: str) -> str:
     try:
-        return machine_of(text)
+        machine_of(text)
     except InvalidArgument as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.against is not None and options.machine is not None:
+        raise InvalidArgument("explain: --machine and --against each show two plans; give one of them")
     bundles = read_bundles(options.directories)
-    machine, note = _supposed(bundles, options.machine)
-    explanation = explained(bundles, machine, note)
+    explanation = explained(bundles)
+    other = None
     if options.against is not None:
-        others = read_bundles(options.against)
-        check_plans(others, machine)
-        compared = compare(explanation, explain_bundles(others, machine))
-        print(compared.json() if options.json else compared)
-        return 0
+        other = explain_bundles(read_bundles(options.against))
+    elif options.machine is not None:
+        other = supposed(bundles, options.machine)
     if options.html is not None:
-        explanation.html(options.html)
-    print(explanation.json() if options.json else explanation)
+        (explanation if other is None else other).html(options.html)
+    shown = explanation if other is None else explanation.against(other)
+    print(shown.json() if options.json else shown)
     return 0
-
-
-def _supposed(bundles: list[LaunchedBundle], machine: Machine | None) -> tuple[Machine, str]:
-    """The machine to time on, and what is to be said of it."""
-    if machine is None:
-        return SPYRE, ""
-    check_plans(bundles, machine)
-    return machine, note_of(machine, explain_bundles(bundles).totals.card_us)

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 import torch_spyre
+from openspyre.spec.errors import InvalidArgument
+from openspyre.tools.command import main
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, while Inductor loads
 
@@ -61,3 +63,71 @@ def test_of_a_table_only_the_rows_that_are_picked_count_as_data() -> None:
     explanation = torch_spyre.explain(lambda i, w: torch.nn.functional.embedding(i, w), rows, table)
     assert all("test_explain.py:" in execution.source for execution in explanation.executions)
     assert explanation.totals.data_bytes < 2 * 2 * 4096 * 128 / 10
+
+
+def chain(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x @ weight, -1)
+
+
+def pair() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(512, 512).half().to("spyre"), torch.randn(512, 512).half().to("spyre")
+
+
+def test_the_compilers_own_reason_is_told_of_every_tensor_that_goes_through_memory() -> None:
+    x, weight = pair()
+    with torch_spyre._inductor.config.patch(lx_planning=False):
+        off = torch_spyre.explain(chain, x, weight)
+    assert {kept.why for kept in off.launches[0].kept_out} == {"scratchpads are not planned (LX_PLANNING=0)"}
+    full = torch_spyre.explain(chain, x, weight, machine="lx_mb=0.08")  # nothing is left beside what is reserved
+    assert any(kept.why.startswith(("full at step", "too large")) for kept in full.launches[0].kept_out)
+    usual = torch_spyre.explain(chain, x, weight)
+    assert usual.totals.memory_bytes < full.totals.memory_bytes <= off.totals.memory_bytes
+    assert all(kept.why for kept in usual.launches[0].kept_out)
+    assert "softmax" in " ".join(
+        kept.name for kept in off.launches[0].kept_out
+    )  # names of the graph, not bytes of a pool
+
+
+def test_a_supposed_card_gets_a_plan_of_its_own() -> None:
+    x, weight = pair()
+    real, fewer = torch_spyre.explain(chain, x, weight), torch_spyre.explain(chain, x, weight, machine="cores=8")
+    assert max(execution.cores for execution in real.executions) == 32
+    assert max(execution.cores for execution in fewer.executions) == 8
+    assert fewer.totals.card_us > real.totals.card_us
+    assert fewer.note.endswith("planned anew for it.")
+    assert "the other plan" in str(real.against(fewer))
+    with torch_spyre._inductor.config.patch(sencores=8):
+        assert torch_spyre.explain(chain, x, weight).totals.memory_bytes == fewer.totals.memory_bytes
+    with pytest.raises(InvalidArgument, match="nothing of a machine"):
+        torch_spyre.explain(chain, x, weight, machine="cores=0")
+
+
+def test_a_directory_is_planned_anew_without_torch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (launch,) = torch_spyre.export_bundle(chain, *pair(), directory=tmp_path / "here", with_inputs=False)
+    expected = torch_spyre.explain(chain, *pair(), machine="cores=8,ddr=100").totals
+    assert main(["explain", str(launch), "--machine", "cores=8,ddr=100", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["totals"]["other"]["card_us"] == expected.card_us and told["note"].endswith("planned anew for it.")
+    # Somebody changed the bundle: it is no longer the compiler's plan, and is only timed.
+    text = (launch / "planning.json").read_text()
+    (launch / "planning.json").write_text(text.replace('"cores": 32', '"cores": 4'))
+    assert main(["explain", str(launch), "--machine", "cores=8"]) == 1
+    assert "without its graph.ir it cannot be planned" in capsys.readouterr().err
+    (launch / "graph.ir").unlink()
+    assert main(["explain", str(launch)]) == 0
+
+
+def test_a_model_in_two_graphs_is_two_launches() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.exp()
+        torch._dynamo.graph_break()
+        return y + x
+
+    explanation = torch_spyre.explain(broken, torch.randn(64, 64).half().to("spyre"))
+    assert [[e.op for e in launch.executions] for launch in explanation.launches] == [["exp"], ["add"]]
+    assert "2 launches: as one graph" in str(explanation)
+
+
+def test_what_launches_nothing_is_an_error_that_says_so() -> None:
+    with pytest.raises(InvalidArgument, match="launched nothing on the card"):
+        torch_spyre.explain(lambda x: x + 1, torch.randn(4))

@@ -45,3 +45,23 @@ def test_all_data_once_is_every_argument_once(bundle: Path) -> None:
 def test_python_lines_are_told() -> None:
     sources = [e.source for bundle in _TOLD for e in explained(read_bundles([bundle])).executions]
     assert sum("graphs.py:" in source for source in sources) > len(sources) / 2
+
+
+def kept_out(name: str) -> dict[str, str]:
+    """Of a foreign graph's first launch: by who writes and who reads first."""
+    explanation = explained(read_bundles([VECTORS / "august" / name / "launch_0" / "bundle"]))
+    (launch,) = explanation.launches
+    op = [execution.op for execution in launch.executions]
+    return {
+        f"{'outside' if k.written_by is None else op[k.written_by]} to {op[k.read_by[0]]}": k.why
+        for k in launch.kept_out
+    }
+
+
+@pytest.mark.skipif(not _TOLD, reason=ABSENT)
+def test_of_a_foreign_bundle_the_reason_is_read_off_it() -> None:
+    """The reference divides K of the product here, which bars its result; restickifies go through memory; see its graphs.py."""
+    found = kept_out("swiglu_block")
+    assert found["batchmatmul to silu"].endswith("adds up parts of it over cores")
+    assert found["ReStickifyOpHBM to batchmatmul"].endswith("makes it, which goes through memory")
+    assert found["mul to batchmatmul"].endswith("divide it differently")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -69,6 +69,9 @@ from torch_spyre.device.streams import (
 )
 from torch_spyre.ops.fallbacks import FallbackWarning, fallback_stats, reset_fallback_stats, set_fallback_mode
 
+if TYPE_CHECKING:
+    from torch_spyre.device.predicted import PredictedTime
+
 __all__ = [
     "DataFormats", "ElementArrangement", "Event", "FallbackWarning", "SpyreDeviceProperties", "SpyreTensorLayout", "Stream",
     "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
@@ -76,7 +79,7 @@ __all__ = [
     "get_device_capability", "get_device_dtype", "get_device_name", "get_device_properties", "get_downcast_warning",
     "get_rng_state", "get_rng_state_all", "get_spyre_tensor_layout", "init", "initial_seed", "is_available",
     "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",
-    "mem_get_info", "memory", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "random",
+    "mem_get_info", "memory", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "predicted_time", "random",
     "reset_accumulated_memory_stats", "reset_fallback_stats", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
     "set_downcast_warning", "set_fallback_mode", "set_rng_state", "set_rng_state_all", "set_spyre_tensor_layout",
     "set_stream", "stream", "streams", "synchronize", "transfer_descriptor",
@@ -146,6 +149,16 @@ class device_of(device):
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor.device.index if tensor.device.type == "spyre" else -1)
+
+
+def predicted_time(*, all_threads: bool = False) -> PredictedTime:
+    """Context manager: how long a real card would take for what is launched inside, eager or compiled; copies and fallbacks apart.
+
+    It records the thread that enters it, and autograd on its behalf; with `all_threads` everybody.
+    """
+    from torch_spyre.device.predicted import PredictedTime  # the clock is loaded when somebody asks it
+
+    return PredictedTime(all_threads)
 
 
 def is_bf16_supported() -> bool:

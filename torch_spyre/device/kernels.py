@@ -17,6 +17,8 @@ from openspyre.backend.job_plan import JobPlan, job_plan
 from openspyre.backend.spyre_code import FOLDER, read_spyre_code
 from openspyre.card import _card, cards, programs
 from openspyre.card.cards import settings_in_force
+from openspyre.clock import ClassTime, time_directory
+from openspyre.clock.programs import time_program
 from openspyre.program.footprint import footprints
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InvalidArgument
@@ -38,6 +40,7 @@ class PreparedKernel(JobPlan):
     spec: tuple[Argument, ...] | None
     images: dict[int, bytes]  # what a launch spec brings itself: constants, and numbers that have a value
     loaded: programs.LoadedProgram
+    predicted: tuple[ClassTime, ...]  # how long a real card would take
 
 
 def prepare_kernel(directory: str | Path) -> PreparedKernel:
@@ -48,8 +51,10 @@ def prepare_kernel(directory: str | Path) -> PreparedKernel:
     spec = read_launch_spec(path)
     if (path / FOLDER).exists():
         plan, program = read_spyre_code(path, settings.machine)
+        timing = time_program(program, settings.machine)
     else:
         program = compiled(path, [])
+        timing = time_directory(path, settings.machine)
         program = FuseSteps().run(program) if settings.fusion else program
         plan = job_plan(program)
     if spec is not None and len(spec) != len(program.symbols):
@@ -58,7 +63,8 @@ def prepare_kernel(directory: str | Path) -> PreparedKernel:
         (number, argument) for number, argument in enumerate(spec or ()) if argument.role in ("number", "constant")
     ]
     images = {number: image for number, argument in known if (image := image_of(argument, path)) is not None}
-    return PreparedKernel(plan.name, plan.preparation, plan.execution, spec, images, programs.load(program))
+    loaded = programs.load(program)
+    return PreparedKernel(plan.name, plan.preparation, plan.execution, spec, images, loaded, timing.by_class())
 
 
 def launch_jobplan(
@@ -80,6 +86,7 @@ def launch_jobplan(
     synchronize(card)  # whatever stream the tensors were written on
     plan.loaded.run_at(dict(zip(names, places, strict=True)), {}, card, current_stream(card).stream_id)
     del held  # it was needed until here
+    _torch.tell_launch(plan.name, plan.predicted)
 
 
 def _by_spec(

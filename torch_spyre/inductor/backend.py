@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from openspyre.spec.errors import InvalidArgument
+from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.interface import SpyreInterface
 from torch_spyre.inductor.border import (
     CustomGraphModulePass,
     OrderedSet,
     V,
+    compile_fx_module,
     post_grad,
     register_backend_for_device,
     register_device_op_overrides,
@@ -64,6 +66,19 @@ def _see_cards_inside() -> None:
     wrap(post_grad, "get_all_devices", make)
 
 
+def _keep_patterns_to_torch() -> None:
+    """The tensors that torch makes to trace its patterns, once, are none of the program's."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def recursive_joint_graph_passes(*args: Any, **kwargs: Any) -> Any:
+            with _torch.Unobserved():
+                return original(*args, **kwargs)
+
+        return recursive_joint_graph_passes
+
+    wrap(compile_fx_module, "_recursive_joint_graph_passes", make)
+
+
 @functools.cache
 def register() -> None:
     """Once: before the first graph is decomposed."""
@@ -75,4 +90,5 @@ def register() -> None:
     keep_whole()
     put_back_before_passes()
     leave_late_copies()
+    _keep_patterns_to_torch()
     _see_cards_inside()

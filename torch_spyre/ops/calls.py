@@ -149,6 +149,7 @@ class Call:
             pool_bytes=loaded.pool_bytes,
             draws=tuple(builder.draws),
             tensors=loaded.tensors,
+            predicted=loaded.predicted,
         )
 
     def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:

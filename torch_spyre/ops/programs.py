@@ -15,6 +15,7 @@ from openspyre import backend
 from openspyre.artifact.emitted import Emitted
 from openspyre.card import programs
 from openspyre.card.cards import settings_in_force
+from openspyre.clock import ClassTime, time_bundle
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Program
@@ -41,11 +42,12 @@ _refused: Counter[str] = Counter()  # by program: fusions that were not taken
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program as the passes leave it, with its layouts; its bundle; and what the card executes."""
+    """A program as the passes leave it, with its layouts; its bundle; what the card executes; and what a real one would take for it."""
 
     lowered: Program
     emitted: Emitted
     program: card_program.Program
+    predicted: tuple[ClassTime, ...]
 
 
 def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool = True) -> Compiled:
@@ -63,7 +65,7 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
         watcher.saw_program(fused.program, perf_counter() - made)
         if fused.problems:
             watcher.saw_refusal(fused.problems)
-    return Compiled(lowered, emitted, fused.program)
+    return Compiled(lowered, emitted, fused.program, time_bundle(emitted, settings_in_force().machine).by_class())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Loaded:
     number: int
     pool_bytes: int
     tensors: tuple[ConstantTensor, ...]
+    predicted: tuple[ClassTime, ...]
 
 
 def constant_tensors(lowered: Program) -> tuple[ConstantTensor, ...]:
@@ -89,14 +92,15 @@ def load(ir: Program) -> Loaded:
     compiled = compile_program(ir)
     tensors = constant_tensors(compiled.lowered)
     try:
-        return Loaded(programs.load(compiled.program).number, compiled.program.pool_bytes, tensors)
+        number = programs.load(compiled.program).number
+        return Loaded(number, compiled.program.pool_bytes, tensors, compiled.predicted)
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise
         unfused = backend.compile_emitted(compiled.emitted)
         number = programs.load(unfused).number
         note_refusal(ir.name, refusal)
-    return Loaded(number, unfused.pool_bytes, tensors)
+    return Loaded(number, unfused.pool_bytes, tensors, compiled.predicted)
 
 
 def note_refusal(name: str, refusal: SpyreError) -> None:

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "device/host_memory_pinned.h"
+#include "device/observer.h"
 #include "device/record.h"
 #include "operators/fallback.h"
 #include "python/copy_log.h"
@@ -113,6 +114,25 @@ void copy_and_wait(const char* name, BufferRecord& target, openspyre::Task copy)
   work.wait(stream, ticket);
 }
 
+// The dim of a tensor that runs along the sticks; -1: none of them alone.
+int64_t stick_dim(const at::Tensor& tensor) {
+  const openspyre::ShapePtr& shape = record_of(tensor).shape;
+  if (!shape) return -1;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim)
+    if (tensor.size(dim) > 1 && tensor.stride(dim) == shape->layout().stride_map.back()) return dim;
+  return -1;
+}
+
+void observe(Observed::What what, const at::Tensor& source, const at::Tensor& target) {
+  if (!is_observed()) [[likely]]
+    return;
+  using enum Observed::What;
+  const auto bytes = static_cast<int64_t>((what == CopyFromCard ? source : target).nbytes());
+  const bool turned = what == CopyWithin && stick_dim(source) != stick_dim(target);
+  const char* name = what == CopyToCard ? "to the card" : what == CopyFromCard ? "from the card" : "within the card";
+  tell({what, name, nullptr, what == CopyToCard ? 0 : bytes, what == CopyToCard ? bytes : 0, turned});
+}
+
 void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocking) {
   if (target.scalar_type() == c10::ScalarType::Long && downcast_warning()) {
     TORCH_WARN_ONCE(
@@ -122,6 +142,7 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
   if (!is_supported(source.scalar_type()) || !is_supported(target.scalar_type()))
     source = source.to(target.scalar_type());  // float64 and the like
   tell_copy(source, target);
+  observe(Observed::What::CopyToCard, source, target);
   constexpr auto whole = c10::ScalarType::Long;
   if (source.dim() == 0 && source.scalar_type() == whole && target.scalar_type() == whole)
     source = at::scalar_tensor(ends_of_int32(*source.const_data_ptr<int64_t>()), source.options());
@@ -142,6 +163,7 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
     return;
   }
   tell_copy(source, target);
+  observe(Observed::What::CopyFromCard, source, target);
   const HeldBuffers held = hold_buffers();
   if (in_host_format(access_of(source))) {
     target.copy_(read_bytes(source));
@@ -161,7 +183,7 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
 
 void device_to_device(const at::Tensor& source, const at::Tensor& target) {
   HeldBuffers held = hold_buffers();
-  if (clone_buffer(source, target)) return;
+  if (clone_buffer(source, target)) return observe(Observed::What::CopyWithin, source, target);
   const Access from = access_of(source), to = access_of(target);
   if (from != to || in_host_format(from)) {
     held.unlock();
@@ -170,6 +192,7 @@ void device_to_device(const at::Tensor& source, const at::Tensor& target) {
     host_to_device(host, target, false);
     return;
   }
+  observe(Observed::What::CopyWithin, source, target);
   const bool same_card = source.device() == target.device();
   if (!same_card) record_of(source).wait_for_writer();
   auto copy = [from = device_view(source), to = device_view(target)] { copy_across(from, to); };

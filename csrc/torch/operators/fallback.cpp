@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "device/generator.h"
+#include "device/observer.h"
 #include "device/runtime.h"
 #include "operators/fallback_dtypes.h"
 #include "sanitizer/sanitize_copy.h"
@@ -121,6 +122,7 @@ struct FallbackScope {
   explicit FallbackScope(const std::string& name) : at_work(name.c_str()) {}
   const OperatorAtWork at_work;
   const openspyre::sanitize::AllowUninitialisedReads unread;
+  const Unobserved copies;
 };
 
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool wide) {
@@ -157,6 +159,8 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool wid
     for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); ++i) out.add((*stack)[i]);
     out_bytes = out.bytes;
   }
+  if (is_observed())
+    tell({.what = Observed::What::Fallback, .name = name, .bytes_down = in.bytes, .bytes_up = out_bytes});
   std::lock_guard lock(mutex);
   counts[name].bytes_to_host += in.bytes;
   counts[name].bytes_to_device += out_bytes;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/constant_tensor.h"
+#include "device/observer.h"
 #include "formats/layout.h"
 #include "generated/launch_numbers.h"
 #include "program/program.h"
@@ -51,6 +52,7 @@ struct CallPlan {
   std::vector<int64_t> shapes;  // a graph's inputs as they lay when it was specialised: ids of their buffers' shapes
   std::vector<ConstantTensorPtr> tensors;  // the program's last symbols
   size_t pool_bytes = 0;
+  PredictedTimes predicted;  // null where nothing is computed
 };
 
 struct LoadedPlan {

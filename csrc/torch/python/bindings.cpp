@@ -194,6 +194,7 @@ PYBIND11_MODULE(_torch, m) {
   m.def("clear_eager_cache", &clear_eager_cache);
   bind_graphs(m);
   bind_copy_log(m);
+  bind_observer(m);
 
   m.def("get_downcast_warning", &downcast_warning);
   m.def("set_downcast_warning", &set_downcast_warning);

@@ -4,6 +4,8 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "device/observer.h"
+
 namespace torch_spyre {
 
 struct [[gnu::visibility("hidden")]] PythonHalf {  // as pybind11 wants its objects
@@ -57,5 +59,7 @@ void call_python(const pybind11::object& callable, Arguments&&... arguments) {
 
 void bind_graphs(pybind11::module_& m);
 void bind_copy_log(pybind11::module_& m);
+void bind_observer(pybind11::module_& m);
+PredictedTimes predicted_from(const pybind11::handle& times);
 
 }  // namespace torch_spyre

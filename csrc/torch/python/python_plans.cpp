@@ -96,6 +96,7 @@ CallPlan call_plan(const py::handle& model) {
   plan.shapes = py::cast<std::vector<int64_t>>(model.attr("shapes"));
   for (const py::handle tensor : model.attr("tensors")) plan.tensors.push_back(constant_from(tensor));
   plan.pool_bytes = py::cast<size_t>(model.attr("pool_bytes"));
+  plan.predicted = predicted_from(model.attr("predicted"));
   return plan;
 }
 

@@ -35,7 +35,9 @@ class Comparison:
     def json(self) -> str:
         pairs = [asdict(pair) | {"change_us": pair.change_us} for pair in self.pairs]
         totals = {"this": asdict(self.this.totals), "other": asdict(self.other.totals)}
-        return json.dumps({"note": self.this.note, "totals": totals, "pairs": pairs}, indent=2, allow_nan=False)
+        return json.dumps(
+            {"note": self.other.note or self.this.note, "totals": totals, "pairs": pairs}, indent=2, allow_nan=False
+        )
 
     def __str__(self) -> str:
         return "\n".join(_render(self))
@@ -55,8 +57,7 @@ def compare(this: Explanation, other: Explanation) -> Comparison:
 
 
 def _render(found: Comparison) -> Iterator[str]:
-    if found.this.note:
-        yield found.this.note
+    yield from filter(None, (found.this.note, found.other.note))
     yield from table(_HEAD, [_row(pair) for pair in found.pairs], _RIGHT)
     yield from _totals(found.this.totals, found.other.totals)
 

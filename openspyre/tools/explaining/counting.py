@@ -20,7 +20,10 @@ from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.bundle import read
 from openspyre.tools.explaining.data import Names, data_bytes, operands_of
-from openspyre.tools.explaining.records import Dim, Execution, Explanation, Launch
+from openspyre.tools.explaining.flow import Value, edges_of, values_of
+from openspyre.tools.explaining.kept_out import kept_out_by
+from openspyre.tools.explaining.planned import Plan, kept_out_of, names_of_temps, plan_of, read_asked
+from openspyre.tools.explaining.records import Dim, Execution, Explanation, KeptOut, Launch, Resident
 from openspyre.tools.explaining.residents import residents_of
 
 _MOVED_ALONE = ("ReStickifyOpHBM", "shuffle")  # no SFP computes anything
@@ -31,6 +34,11 @@ class LaunchedBundle(NamedTuple):
 
     documented: Bundle
     spec: tuple[Argument, ...] | None
+    plan: Plan | None = None  # where our compiler left word of it
+
+    @property
+    def names(self) -> Names:
+        return Names.of(self.documented, self.spec, () if self.plan is None else names_of_temps(self.plan))
 
 
 class Work(NamedTuple):
@@ -47,7 +55,12 @@ class Work(NamedTuple):
 
 def read_bundles(directories: Sequence[Path]) -> list[LaunchedBundle]:
     """Bundles without problems; InvalidBundle lists them."""
-    return [LaunchedBundle(read(directory), read_launch_spec(directory)) for directory in directories]
+    return [_read(directory) for directory in directories]
+
+
+def _read(directory: Path) -> LaunchedBundle:
+    bundle = read(directory)
+    return LaunchedBundle(bundle, read_launch_spec(directory), plan_of(bundle, read_asked(directory)))
 
 
 def explain_bundles(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
@@ -58,7 +71,8 @@ def explain_bundles(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE,
 
 
 def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machine) -> Launch:
-    documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
+    documented, names = bundle.documented, bundle.names
+    values, residents = values_of(documented), residents_of(documented)
     starts = accumulate((step.time_us for step in timing.steps), initial=0.0)
     executions = [
         _execution(number, execute, documented.ops[execute.file], step, start, whole, names)
@@ -69,7 +83,9 @@ def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machi
     return Launch(
         documented.name,
         tuple(executions),
-        residents_of(documented),
+        residents,
+        _kept_out(bundle, values, residents, machine),
+        edges_of(values),
         timing.card_us,
         timing.host_us,
         timing.launch.time_us,
@@ -80,6 +96,17 @@ def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machi
             for execution, execute in zip(executions, documented.function.listed(), strict=True)
         ),
     )
+
+
+def _kept_out(
+    bundle: LaunchedBundle, values: list[Value], residents: tuple[Resident, ...], machine: Machine
+) -> tuple[KeptOut, ...]:
+    """The compiler's own words where there are any, else what the bundle shows."""
+    if bundle.plan is not None:
+        found = list(kept_out_of(bundle.plan))
+    else:
+        found = list(kept_out_by(bundle.documented, values, residents, bundle.names, machine))
+    return tuple(sorted(found, key=lambda kept: -kept.bytes))
 
 
 def _execution(
@@ -95,7 +122,7 @@ def _execution(
         item.times,
         tuple(Dim(axis.label, axis.size, axis.split) for axis in op.axes),
         op.cores,
-        operands_of(execute, op, names),
+        operands_of(number, execute, op, names),
         work.read * item.times,
         work.written * item.times,
         work.scratchpad * item.times,

@@ -19,19 +19,22 @@ _LEAVES = ("output", "update")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Of arguments, by their number; `pool` is the argument that is nobody's outside."""
+    """Of arguments, by their number; `pool` is the argument that is nobody's outside; `temps`, per execution, what its bytes are called."""
 
     arguments: tuple[str, ...]
     pool: int | None
+    temps: tuple[dict[int, str], ...] = ()
 
     @classmethod
-    def of(cls, bundle: Bundle, spec: tuple[Argument, ...] | None) -> Names:
+    def of(cls, bundle: Bundle, spec: tuple[Argument, ...] | None, temps: tuple[dict[int, str], ...] = ()) -> Names:
         told = bundle.argument_names if spec is None else tuple(argument.name for argument in spec)
-        return cls(told, 0 if bundle.has_pool else None)
+        return cls(told, 0 if bundle.has_pool else None, temps)
 
-    def at(self, address: Address) -> str:
-        """`x`, or `pool+4096` where the pool holds something of its own."""
+    def at(self, address: Address, execution: int = -1) -> str:
+        """`x`, or `pool+4096` where the pool holds something of its own that nobody named."""
         number = address.parameter or 0
+        if number == self.pool and 0 <= execution < len(self.temps) and address.byte in self.temps[execution]:
+            return self.temps[execution][address.byte]
         name = self.arguments[number] if number < len(self.arguments) else f"argument {number}"
         return f"{name}+{address.byte}" if number == self.pool or address.byte else name
 
@@ -43,14 +46,14 @@ def place_of(execute: Execute, tensor: Tensor) -> Address | None:
     return addresses(execute)(tensor.starts[0])
 
 
-def operands_of(execute: Execute, op: SuperDsc, names: Names) -> tuple[Operand, ...]:
+def operands_of(execution: int, execute: Execute, op: SuperDsc, names: Names) -> tuple[Operand, ...]:
     found = []
     for number, tensor in enumerate(op.tensors):
         address = place_of(execute, tensor)
         near = tensor.component is Component.SCRATCHPAD
         name = f"scratchpad+{tensor.starts[0]}" if near and tensor.starts else tensor.name
         if address is not None:
-            name = names.at(address)
+            name = names.at(address, execution)
         found.append(Operand(name, "scratchpad" if near else "memory", number in op.outputs, bytes_of(op, tensor)))
     return tuple(found)
 

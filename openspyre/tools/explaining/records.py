@@ -6,8 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from openspyre.spec.machine import Machine
+from openspyre.tools.explaining.lines import lines_of
+
+if TYPE_CHECKING:
+    from openspyre.tools.explaining.comparing import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +85,30 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptOut:
+    """A tensor that goes from execution to execution through memory, and why. `written_by` None: it comes from outside."""
+
+    name: str
+    place: str
+    bytes: int
+    written_by: int | None
+    read_by: tuple[int, ...]
+    why: str
+
+    @property
+    def first_why(self) -> str:
+        return self.why.split("; ", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
-    """`data_bytes`: what comes from outside or leaves it, once. `peak_macs_us`: its products at the peak of the arrays."""
+    """`kept_out`: largest first. `edges`: from the execution that writes to one that reads. `data_bytes`: what comes from outside or leaves it, once. `peak_macs_us`: its products at the peak of the arrays."""
 
     name: str
     executions: tuple[Execution, ...]
     residents: tuple[Resident, ...]
+    kept_out: tuple[KeptOut, ...]
+    edges: tuple[tuple[int, int], ...]
     card_us: float
     round_trips_us: float
     launch_us: float
@@ -170,7 +193,15 @@ class Explanation:
         launches = [asdict(launch) for launch in self.launches]
         savings = [asdict(saving) for saving in self.savings]
         totals = asdict(self.totals)
-        return {"machine": machine, "note": self.note, "totals": totals, "launches": launches, "savings": savings}
+        lines = lines_of({execution.source for execution in self.executions})
+        return {
+            "machine": machine,
+            "note": self.note,
+            "totals": totals,
+            "launches": launches,
+            "savings": savings,
+            "lines": lines,
+        }
 
     def json(self) -> str:
         return json.dumps(self.record(), indent=2, allow_nan=False)
@@ -179,6 +210,12 @@ class Explanation:
         from openspyre.tools.explaining.text import render  # it shows what is here
 
         return "\n".join(render(self))
+
+    def against(self, other: Explanation) -> Comparison:
+        """Two plans side by side."""
+        from openspyre.tools.explaining.comparing import compare
+
+        return compare(self, other)
 
     def html(self, path: str | Path) -> None:
         """Writes one page that needs nothing else: table with search, cores and scratchpads over time, roofline."""

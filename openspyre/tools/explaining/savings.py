@@ -11,13 +11,14 @@ from openspyre.clock.predict import predict
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 from openspyre.tools.explaining.products import better_division
-from openspyre.tools.explaining.records import Dim, Execution, Explanation, Saving
-from openspyre.tools.explaining.text import bytes_, us
-from openspyre.tools.explaining.through_memory import Far, through_memory
+from openspyre.tools.explaining.records import Dim, Execution, Explanation, KeptOut, Launch, Saving
+from openspyre.tools.explaining.text import bytes_, line, named, us
+from openspyre.tools.explaining.through_memory import Far, through_memory, would_save
 
 _LEAST = 0.01  # of the whole, below which nobody wants to hear of it
 _LARGE_PRODUCT = 0.1
 _MOST = 12
+_MOST_KEPT = 8  # tensors of a launch that are tried
 
 
 def explained(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
@@ -46,7 +47,13 @@ def _found(bundles: Sequence[LaunchedBundle], explanation: Explanation) -> Itera
         steps = time_bundle(bundle.documented, explanation.machine).steps
         for execution, step in zip(launch.executions, steps, strict=True):
             yield from _few_cores(where, execution, step, explanation.machine)
-        yield from _far(where, through_memory(bundle, launch, explanation.machine))
+        far = through_memory(bundle, launch, explanation.machine)
+        yield from _far(where, far)
+        known = {tensor.name for tensor in far.tensors}
+        for kept in [k for k in launch.kept_out if k.name not in known and _by_division(k, explanation.machine)][
+            :_MOST_KEPT
+        ]:
+            yield from _divided(where, kept, launch, would_save(bundle.documented, kept, explanation.machine))
 
 
 def _far(where: str, found: Far) -> Iterator[tuple[float, str]]:
@@ -60,6 +67,21 @@ def _far(where: str, found: Far) -> Iterator[tuple[float, str]]:
     text = f"{where}{len(found.tensors)} tensors ({moved}) go through memory though the scratchpads have room for all of them, "
     largest = f"the largest from {first.writer} to {first.readers}: there they would save "
     yield found.saves_us, _safe(text + largest) + "{}"
+
+
+def _by_division(kept: KeptOut, machine: Machine) -> bool:
+    fits = kept.bytes <= machine.cores * machine.scratchpad_planned_bytes_per_core
+    return fits and any(
+        word in kept.why for word in ("divide it differently", "needs what others have", "adds up parts")
+    )
+
+
+def _divided(where: str, kept: KeptOut, launch: Launch, gain: float) -> Iterator[tuple[float, str]]:
+    """What another division would let stay."""
+    if kept.written_by is not None:
+        way = f"from {named(kept.written_by, launch)} to {', '.join(named(n, launch) for n in kept.read_by[:4])}"
+        text = f"{where}{kept.name} ({bytes_(kept.bytes)}) goes through memory {way}, because {kept.first_why}: "
+        yield gain, _safe(text) + "divided alike and kept in the scratchpads, it would save up to {}"
 
 
 def _safe(text: str) -> str:
@@ -84,21 +106,25 @@ def _times(executions: list[Execution], what: str) -> str:
 
 
 def _restickifies(explanation: Explanation) -> Iterator[tuple[float, str]]:
-    moves = (
-        (next(operand.name for operand in e.operands if not operand.written), e)
-        for e in explanation.executions
-        if e.op == "ReStickifyOpHBM"
-    )
+    """Together by the Python line they come from, where it is told, else by the tensor that is turned."""
+    moves = [e for e in explanation.executions if e.op == "ReStickifyOpHBM"]
     made = {operand.name for e in explanation.executions for operand in e.operands if operand.written}
-    for name, group in _grouped(moves).items():
-        verb = "costs" if sum(e.runs for e in group) == 1 else "cost"
-        text = f"{_times(group, 'restickify').replace('restickifys', 'restickifies')} of {name} {verb} "
+    for group in _grouped((e.source or _turned(e), e) for e in moves).values():
+        names = list(dict.fromkeys(map(_turned, group)))
+        told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        from_line = f" ({line(group[0].source)})" if group[0].source else ""
+        verb, it = ("costs", "its") if sum(e.runs for e in group) == 1 else ("cost", "their")
+        text = f"{_times(group, 'restickify').replace('restickifys', 'restickifies')} of {told}{from_line} {verb} "
         advice = (
-            "let its writer lay it as its readers want it"
-            if name in made
-            else "lay it as its readers want it from the start (device_layout=)"
+            f"let {it} writer{'' if len(names) == 1 else 's'} lay {'it as its' if len(names) == 1 else 'them as their'} readers want"
+            if any(name in made for name in names)
+            else f"lay {'it as its' if len(names) == 1 else 'them as their'} readers want from the start (device_layout=)"
         )
         yield _cost(group), _safe(text) + "{}: " + advice
+
+
+def _turned(execution: Execution) -> str:
+    return next(operand.name for operand in execution.operands if not operand.written)
 
 
 def _round_trips(explanation: Explanation) -> Iterator[tuple[float, str]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from openspyre.tools.explaining.records import Execution, Explanation, Launch, Totals
+from openspyre.tools.explaining.records import Execution, Explanation, KeptOut, Launch, Totals
 
 _HEAD = ("op", "sizes", "division", "cores", "memory", "scratchpad", "ring", "work", "time", "+-", "bound by", "share", "from")  # fmt: skip
-_RIGHT = frozenset(["cores", "memory", "scratchpad", "ring", "work", "time", "+-", "share"])
+_KEPT = ("tensor", "bytes", "from", "to", "why")
+_MOST_KEPT = 10
+_RIGHT = frozenset(["bytes", "cores", "memory", "scratchpad", "ring", "work", "time", "+-", "share"])
 
 
 def render(explanation: Explanation) -> Iterator[str]:
@@ -24,6 +26,21 @@ def render(explanation: Explanation) -> Iterator[str]:
 def _launch(number: int, launch: Launch) -> Iterator[str]:
     yield f"launch {number} {launch.name!r}, {len(launch.executions)} executions, {us(launch.card_us)} on the card"
     yield from (f"  {line}" for line in table(_HEAD, [_row(e) for e in launch.executions], _RIGHT))
+    if launch.kept_out:
+        moved = bytes_(sum(kept.bytes for kept in launch.kept_out))
+        yield f"  handed on through memory: {len(launch.kept_out)} tensor(s), {moved}; the largest, and why they are in no scratchpad"
+        yield from (
+            f"    {line}" for line in table(_KEPT, [_kept(k, launch) for k in launch.kept_out[:_MOST_KEPT]], _RIGHT)
+        )
+
+
+def _kept(kept: KeptOut, launch: Launch) -> tuple[str, ...]:
+    written = "outside" if kept.written_by is None else named(kept.written_by, launch)
+    return kept.name, bytes_(kept.bytes), written, ", ".join(named(n, launch) for n in kept.read_by[:4]), kept.first_why
+
+
+def named(number: int, launch: Launch) -> str:
+    return f"{number} {launch.executions[number].op}"
 
 
 def _row(execution: Execution) -> tuple[str, ...]:

@@ -13,8 +13,7 @@ from openspyre.clock import time_bundle
 from openspyre.clock.places import bytes_of
 from openspyre.spec.machine import Machine
 from openspyre.tools.explaining.counting import LaunchedBundle
-from openspyre.tools.explaining.data import Names
-from openspyre.tools.explaining.records import Launch, Resident
+from openspyre.tools.explaining.records import KeptOut, Launch, Resident
 from openspyre.tools.inspect import bytes_per_core
 
 _LARGEST = 24  # tensors of a launch that are tried, largest first
@@ -42,7 +41,7 @@ class _Use(NamedTuple):
 
 
 def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine) -> Far:
-    documented, names = bundle.documented, Names.of(bundle.documented, bundle.spec)
+    documented, names = bundle.documented, bundle.names
     executes = list(documented.function.listed())
     ops = [documented.ops[execute.file] for execute in executes]
     if len(documented.function.files()) < len(executes):
@@ -63,8 +62,34 @@ def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine) -> 
         held.append(more)
         address = addresses(executes[found[0].execution])(tensor.starts[0])
         readers = ", ".join(f"{use.execution} {ops[use.execution].op}" for use in found[1:])
-        tensors.append(Through(names.at(address), bytes_of(op, tensor), f"{found[0].execution} {op.op}", readers))
+        tensors.append(
+            Through(
+                names.at(address, found[0].execution), bytes_of(op, tensor), f"{found[0].execution} {op.op}", readers
+            )
+        )
     return Far(tuple(tensors), now - best)
+
+
+def would_save(bundle: Bundle, kept: KeptOut, machine: Machine) -> float:
+    """How much faster the launch would be if all users of a tensor had it in their scratchpads, whatever keeps it out now."""
+    executes = list(bundle.function.listed())
+    if len(bundle.function.files()) < len(executes) or kept.written_by is None:
+        return 0.0
+    written = bundle.ops[executes[kept.written_by].file]
+    result = written.tensors[written.outputs[0]]
+    if len(written.outputs) != 1 or result.component is not Component.MEMORY or not result.starts:
+        return 0.0
+    place = _places(executes[kept.written_by], result)[0]
+    uses = [_Use(kept.written_by, written.outputs[0])]
+    for number in kept.read_by:
+        op = bundle.ops[executes[number].file]
+        uses += [
+            _Use(number, index)
+            for index in op.inputs
+            if op.tensors[index].component is Component.MEMORY and place in _places(executes[number], op.tensors[index])
+        ]
+    moved = _moved_near(bundle, executes, uses)
+    return time_bundle(bundle, machine).card_us - time_bundle(moved, machine).card_us
 
 
 def _places(execute: Execute, tensor: Tensor) -> tuple[Address, ...]:

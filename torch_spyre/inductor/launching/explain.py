@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from openspyre.tools.explaining.counting import read_bundles
+from openspyre.tools.explaining.machines import machine_of, supposed
 from openspyre.tools.explaining.records import Explanation
 from openspyre.tools.explaining.savings import explained
 from torch_spyre.inductor.launching.export import export_bundle
 
 
-def explain(model_or_compiled: Callable[..., Any], *inputs: Any) -> Explanation:
+def explain(model_or_compiled: Callable[..., Any], *inputs: Any, machine: str | None = None) -> Explanation:
     """Compiles a function or a module, calls it once with `inputs`, and explains every launch as `openspyre explain` does.
 
-    The result prints as a table; `.json()` has everything, `.html(path)` writes a page. Made of `export_bundle`: what the process had
-    compiled before compiles again at its next call.
+    The result prints as a table; `.json()` has everything, `.html(path)` writes a page, `.against(other)` sets two side by side. With
+    `machine`, "cores=16,lx_mb=4,ddr=300" for example, it is planned and timed for such a card. Made of `export_bundle`: what the process
+    had compiled before compiles again at its next call.
     """
+    if machine is not None:
+        machine_of(machine)  # before anything is compiled
     # What torch.compile gave is compiled anew from what it was given.
     plain: Any = getattr(model_or_compiled, "_orig_mod", model_or_compiled)
     plain = getattr(plain, "_torchdynamo_orig_callable", plain)
     with tempfile.TemporaryDirectory() as place:
-        launches = export_bundle(plain, *inputs, directory=Path(place) / "launches", with_inputs=False)
-        return explained(read_bundles(launches))
+        bundles = read_bundles(export_bundle(plain, *inputs, directory=Path(place) / "launches", with_inputs=False))
+        return explained(bundles) if machine is None else supposed(bundles, machine)

@@ -18,6 +18,7 @@ from openspyre.compiler.emit import Emitted, emit_bundle
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats, require_supported
+from openspyre.tools.explaining.planned import Asked, write_asked
 from torch_spyre.inductor.border import inductor_config
 from torch_spyre.inductor.graph import DrawnWord, Number
 from torch_spyre.inductor.graph import from_text as graph_from_text
@@ -34,7 +35,7 @@ def export_bundle(
 ) -> list[Path]:
     """Compiles `function`, calls it once with `inputs`, and writes every launch of a compiled graph as `directory/launch_<k>`.
 
-    Each holds `sdsc_*.json`, `bundle.mlir` and `launch_spec.json`, and with `with_inputs` the values its inputs had as .npy files:
+    Each holds `sdsc_*.json`, `bundle.mlir` and `launch_spec.json`, `graph.ir` and `planning.json` (what it was planned from), and with `with_inputs` the values its inputs had as .npy files:
     `openspyre run` computes the same numbers from it. What the process had compiled before compiles again at its next call.
     """
     target = Path(directory)
@@ -52,6 +53,7 @@ def export_bundle(
     directories = [target / f"launch_{number}" for number in range(len(launches))]
     for launch, place in zip(launches, directories, strict=True):
         write_launch(launch.emitted, place, launch.values, launch.numbers)
+        write_asked(place, launch.asked)
     return directories
 
 
@@ -59,6 +61,7 @@ def export_bundle(
 class _Launch:
     """A launch: the bundle, and the values that its arguments had before."""
 
+    asked: Asked
     emitted: Emitted
     values: dict[str, NDArray[Any]]
     numbers: dict[str, float]
@@ -86,13 +89,15 @@ class _Recorder:
         # Only now do the inputs lie as the program has them: it may have re-tiled weights for itself.
         found = imported(graph_from_text(self.texts[id(graph)][1]), inputs, symbols)
         if found.program.ops:
-            lowered = pipeline.run(found.program, planned_machine(), planning())
+            asked = Asked(found.program, planned_machine(), planning())
+            lowered = pipeline.run(asked.graph, asked.machine, asked.planning)
             known = {name: value for name, value in zip(found.inputs, values, strict=True) if value is not None}
             words = [*found.constants, *(_number(number, numbers) for number in found.numbers)]
             given = {
                 s.name: _held(word, s.dtype) for s, word in zip(lowered.scalars, words, strict=True) if word is not None
             }
-            self.launches.append(_Launch(emit_bundle(lowered), _arguments(lowered, known), given))
+            emitted = emit_bundle(lowered, k_fast=asked.planning.k_fast)
+            self.launches.append(_Launch(asked, emitted, _arguments(lowered, known), given))
         return results
 
 

@@ -215,6 +215,7 @@ def compile_graph(
         ),
         preferred=_preferred(program, lowered, names, inputs),
         tensors=constant_tensors(lowered),
+        predicted=() if whole is None else whole.predicted,
     )
 
 

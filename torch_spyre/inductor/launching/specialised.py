@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from openspyre.card import programs
+from openspyre.clock import ClassTime
 from openspyre.program.lines import InvalidProgram
 from openspyre.program.model import Program
 from openspyre.program.text import parse_program, print_program
@@ -38,6 +39,7 @@ class Specialised:
     preferred: tuple[Preference, ...] = ()
     draws: tuple[int, ...] = ()
     tensors: tuple[ConstantTensor, ...] = ()
+    predicted: tuple[ClassTime, ...] = ()
     found: bool = False
 
     def load(self, shapes: tuple[int, ...]) -> CallPlan:
@@ -54,6 +56,7 @@ class Specialised:
             shapes=shapes,
             draws=self.draws,
             tensors=self.tensors,
+            predicted=self.predicted,
         )
 
 
@@ -70,6 +73,7 @@ def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
         "draws": plan.draws,
         "preferred": [[place, _layout_fields(layout)] for place, layout in plan.preferred],
         "tensors": [_tensor_fields(tensor) for tensor in plan.tensors],
+        "predicted": plan.predicted,
     }
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
 
@@ -90,6 +94,7 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple((int(place), _layout(*layout)) for place, layout in head["preferred"]),
             tuple(map(int, head["draws"])),
             tuple(_tensor(*fields) for fields in head["tensors"]),
+            tuple(ClassTime(str(name), float(us), float(off)) for name, us, off in head["predicted"]),
             found=True,
         )
         return plan, dict(head["facts"])

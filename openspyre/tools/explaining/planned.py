@@ -1,0 +1,130 @@
+"""What our compiler was asked to plan, kept beside its bundle, so that the plan can be explained, and made anew for another machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from openspyre.artifact.bundle import Bundle
+from openspyre.artifact.emitted import Emitted
+from openspyre.artifact.mlir_writer import function_text
+from openspyre.compiler import ir, pipeline
+from openspyre.compiler.emit import emit_bundle
+from openspyre.compiler.loops import listed
+from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from openspyre.compiler.text import parse_program, print_program
+from openspyre.spec.errors import InvalidArgument, SpyreError
+from openspyre.spec.machine import SPYRE, Machine
+from openspyre.spec.planning import Planning
+from openspyre.tools.explaining.records import KeptOut
+
+GRAPH, PLANNING = "graph.ir", "planning.json"
+_OFF = "scratchpads are not planned (LX_PLANNING=0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A graph before the compiler's passes, and how it was to be planned."""
+
+    graph: ir.Program
+    machine: Machine
+    planning: Planning
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the compiler makes of it. `reasons`: by the name of a buffer, why it is in no scratchpad."""
+
+    asked: Asked
+    lowered: ir.Program
+    emitted: Emitted
+    reasons: Mapping[str, str]
+
+    @property
+    def ops(self) -> list[ir.Op]:
+        """In the order of the bundle's executions."""
+        return [op for op, _ in listed(self.lowered.body)]
+
+
+def write_asked(directory: Path, asked: Asked) -> None:
+    machine = {
+        "cores": asked.machine.cores,
+        "scratchpad_reserved_fraction": asked.machine.scratchpad_reserved_fraction,
+    }
+    (directory / GRAPH).write_text(print_program(asked.graph), encoding="utf-8")
+    told = json.dumps(machine | {"planning": asdict(asked.planning)}, indent=2)
+    (directory / PLANNING).write_text(told + "\n", encoding="utf-8")
+
+
+def read_asked(directory: Path) -> Asked | None:
+    """None where no compiler of ours left it, or another version did."""
+    try:
+        told = json.loads((directory / PLANNING).read_text(encoding="utf-8"))
+        fraction = float(told["scratchpad_reserved_fraction"])
+        machine = replace(SPYRE, cores=int(told["cores"]), scratchpad_reserved_fraction=fraction)
+        graph = parse_program((directory / GRAPH).read_text(encoding="utf-8"))
+        return Asked(graph, machine, Planning(**told["planning"]))
+    except (OSError, ValueError, KeyError, TypeError, SpyreError):
+        return None
+
+
+def plan_for(asked: Asked, machine: Machine) -> Plan:
+    """The compiler's whole pipeline for a machine; InvalidArgument if that has no plan."""
+    program, reasons = asked.graph, dict[str, str]()
+    try:
+        for step in pipeline.passes(machine, asked.planning):
+            if isinstance(step, PlanScratchpads):
+                reasons = dict(step.plan(program).reasons)
+            program = step.run(program)
+        emitted = emit_bundle(program, k_fast=asked.planning.k_fast)
+    except SpyreError as error:
+        raise InvalidArgument(f"{asked.graph.name} cannot be planned for this machine: {error}") from error
+    if not asked.planning.scratchpads:
+        reasons = {buffer.name: _OFF for buffer in program.buffers}
+    return Plan(asked, program, emitted, reasons)
+
+
+def plan_of(bundle: Bundle, asked: Asked | None) -> Plan | None:
+    """The plan that a bundle is; None if it is another one by now."""
+    if asked is None:
+        return None
+    plan = plan_for(asked, asked.machine)
+    made = plan.emitted.bundle
+    same = made.ops == bundle.ops and function_text(made.function) == function_text(bundle.function)
+    return plan if same else None
+
+
+def names_of_temps(plan: Plan) -> tuple[dict[int, str], ...]:
+    """Per execution, what lies where in the pool."""
+    buffers = {buffer.name: buffer for buffer in plan.lowered.buffers}
+    return tuple(
+        {
+            place.byte: access.buffer
+            for access in op.accesses
+            if isinstance(place := buffers[access.buffer].place, ir.InPool)
+        }
+        for op in plan.ops
+    )
+
+
+def kept_out_of(plan: Plan) -> Iterator[KeptOut]:
+    """Tensors that executions hand on, or read several times, through memory."""
+    ops = plan.ops
+    for buffer in plan.lowered.buffers:
+        why = plan.reasons.get(buffer.name)
+        if why is None or isinstance(buffer.place, ir.InScratchpad) or buffer.layout is None:
+            continue
+        writers = [n for n, op in enumerate(ops) if any(a.buffer == buffer.name for a in op.outputs)]
+        readers = [
+            n
+            for n, op in enumerate(ops)
+            if any(isinstance(a, ir.Access) and a.buffer == buffer.name for a in op.inputs)
+        ]
+        if len(readers) < (1 if writers else 2):
+            continue  # it comes or goes through memory in any plan
+        place = buffer.place
+        where = f"pool+{place.byte}" if isinstance(place, ir.InPool) else buffer.name
+        first = writers[0] if writers else None
+        yield KeptOut(buffer.name, where, buffer.layout.device_bytes, first, tuple(readers), why)
