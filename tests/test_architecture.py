@@ -29,6 +29,7 @@ TORCH_FLOOR = {"torch_spyre", "torch_spyre._torch", "torch_spyre.constants", "to
 _INDUCTOR = "torch_spyre.inductor"
 TORCH_ROOMS: dict[str, set[str]] = {
     "torch_spyre.device.layouts": set(),
+    "torch_spyre.device.predicted": set(),
     "torch_spyre._inductor": set(),
     "torch_spyre.ops": {"torch_spyre.device.layouts", "torch_spyre._inductor"},
     _INDUCTOR: set(),  # the imported graph, and what we use of Inductor
@@ -40,6 +41,7 @@ TORCH_ROOMS: dict[str, set[str]] = {
         f"{_INDUCTOR}.lowering",
         "torch_spyre.ops",
         "torch_spyre.device.layouts",
+        "torch_spyre.device.predicted",
     },
     f"{_INDUCTOR}.importing": {
         _INDUCTOR,

@@ -127,6 +127,12 @@ class Settings:
     hbm_pool_planning: bool = switch(
         "HBM_POOL_PLANNING", PLANNING.pool, BOOL, "temporaries that never live together share bytes of the pool"
     )
+    dump_cost: bool = switch(
+        "SPYRE_DUMP_COST", False, BOOL, "print what the published formula says of every graph that is compiled"
+    )
+    dump_cost_file: Path | None = switch(  # noqa: RUF009 (a field, as all of these)
+        "SPYRE_DUMP_COST_FILE", None, PATH, "add it to this file, a line of JSON per graph"
+    )
     core_id_k_fast_emission: bool = switch(
         "SPYRE_CORE_ID_K_FAST_EMISSION",
         True,

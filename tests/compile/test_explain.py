@@ -131,3 +131,13 @@ def test_a_model_in_two_graphs_is_two_launches() -> None:
 def test_what_launches_nothing_is_an_error_that_says_so() -> None:
     with pytest.raises(InvalidArgument, match="launched nothing on the card"):
         torch_spyre.explain(lambda x: x + 1, torch.randn(4))
+
+
+def test_what_the_cpu_does_between_the_launches_is_told() -> None:
+    x = torch.randn(64, 64).half().to("spyre")
+    torch.spyre.set_fallback_mode("silent")  # tests of compiled graphs forbid it
+    explanation = torch_spyre.explain(lambda x: (x + 1).digamma() * 2, x)
+    (fallback,) = explanation.fallbacks
+    assert (fallback.name, fallback.calls, len(explanation.launches)) == ("aten::digamma.out", 1, 2)
+    assert explanation.totals.round_trips_us == fallback.time_us > 0
+    assert "digamma.out falls back to the CPU" in str(explanation)

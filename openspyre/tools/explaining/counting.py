@@ -15,6 +15,7 @@ from openspyre.artifact.superdsc import PRESENT, Provenance, SuperDsc
 from openspyre.clock import TimedStep, Timing, time_bundle
 from openspyre.clock.kernels import Kernel, RoundTrip, Shuffle
 from openspyre.clock.places import bytes_of, outputs_of, traffic_of
+from openspyre.clock.published import published_cost
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.machine import SPYRE, Machine
@@ -90,6 +91,7 @@ def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machi
         timing.host_us,
         timing.launch.time_us,
         timing.band,
+        published_cost(documented).total_us,
         data_bytes(documented, bundle.spec),
         sum(
             execution.macs / _peak_macs_per_us(documented.ops[execute.file], machine)

@@ -9,7 +9,7 @@ from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.machine import MIB, SPYRE, Machine
 from openspyre.tools.explaining.counting import LaunchedBundle
 from openspyre.tools.explaining.planned import Asked, plan_for
-from openspyre.tools.explaining.records import Explanation
+from openspyre.tools.explaining.records import Explanation, Fallback
 from openspyre.tools.explaining.residents import residents_of
 from openspyre.tools.explaining.savings import explained
 
@@ -52,13 +52,13 @@ def check_plans(bundles: Sequence[LaunchedBundle], machine: Machine) -> None:
                 )
 
 
-def supposed(bundles: Sequence[LaunchedBundle], text: str) -> Explanation:
+def supposed(bundles: Sequence[LaunchedBundle], text: str, fallbacks: tuple[Fallback, ...] = ()) -> Explanation:
     """The same graphs on a card that nobody has: planned anew where our compiler left word of the graph, else timed as they are."""
     asked = [bundle.plan.asked.machine for bundle in bundles if bundle.plan is not None]
     machine = machine_of(text, asked[0] if asked else SPYRE)
     check_plans([bundle for bundle in bundles if bundle.plan is None], machine)
     anew = [bundle if bundle.plan is None else _planned(bundle, bundle.plan.asked, machine) for bundle in bundles]
-    return explained(anew, machine, _note(machine, len(asked), len(bundles)))
+    return explained(anew, machine, _note(machine, len(asked), len(bundles)), fallbacks)
 
 
 def _planned(bundle: LaunchedBundle, asked: Asked, machine: Machine) -> LaunchedBundle:

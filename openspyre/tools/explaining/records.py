@@ -113,8 +113,19 @@ class Launch:
     round_trips_us: float
     launch_us: float
     band: float
+    published_us: float  # by the published formula, a second model
     data_bytes: int
     peak_macs_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """An operator between the launches that the CPU computes, all its calls together."""
+
+    name: str
+    calls: int
+    bytes: int
+    time_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +144,7 @@ class Totals:
     high_us: float
     round_trips_us: float
     launches_us: float
+    published_us: float
     memory_bytes: int
     scratchpad_bytes: int
     ring_bytes: int
@@ -155,6 +167,7 @@ class Explanation:
     machine: Machine
     note: str = ""
     savings: tuple[Saving, ...] = ()
+    fallbacks: tuple[Fallback, ...] = ()
 
     @property
     def executions(self) -> Iterator[Execution]:
@@ -170,8 +183,9 @@ class Explanation:
             card,
             card - off,
             card + off,
-            sum(launch.round_trips_us for launch in self.launches),
+            sum(launch.round_trips_us for launch in self.launches) + sum(f.time_us for f in self.fallbacks),
             sum(launch.launch_us for launch in self.launches),
+            sum(launch.published_us for launch in self.launches),
             sum(execution.memory_bytes for execution in found),
             sum(execution.scratchpad_bytes for execution in found),
             sum(execution.ring_bytes for execution in found),
@@ -200,6 +214,7 @@ class Explanation:
             "totals": totals,
             "launches": launches,
             "savings": savings,
+            "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "lines": lines,
         }
 

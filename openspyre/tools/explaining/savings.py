@@ -11,7 +11,7 @@ from openspyre.clock.predict import predict
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 from openspyre.tools.explaining.products import better_division
-from openspyre.tools.explaining.records import Dim, Execution, Explanation, KeptOut, Launch, Saving
+from openspyre.tools.explaining.records import Dim, Execution, Explanation, Fallback, KeptOut, Launch, Saving
 from openspyre.tools.explaining.text import bytes_, line, named, us
 from openspyre.tools.explaining.through_memory import Far, through_memory, would_save
 
@@ -21,9 +21,11 @@ _MOST = 12
 _MOST_KEPT = 8  # tensors of a launch that are tried
 
 
-def explained(bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "") -> Explanation:
-    """Bundles as launches in order, with what would save most first."""
-    explanation = explain_bundles(bundles, machine, note)
+def explained(
+    bundles: Sequence[LaunchedBundle], machine: Machine = SPYRE, note: str = "", fallbacks: tuple[Fallback, ...] = ()
+) -> Explanation:
+    """Bundles as launches in order, and what the CPU did between them, with what would save most first."""
+    explanation = replace(explain_bundles(bundles, machine, note), fallbacks=fallbacks)
     whole = explanation.totals.card_us + explanation.totals.round_trips_us
     if not whole:
         return explanation
@@ -39,6 +41,7 @@ def _found(bundles: Sequence[LaunchedBundle], explanation: Explanation) -> Itera
     """What it is worth, and a text with a place for that."""
     yield from _restickifies(explanation)
     yield from _round_trips(explanation)
+    yield from _fallbacks(explanation)
     yield from _shuffles(explanation)
     yield from _launches(explanation)
     yield from _products(bundles, explanation)
@@ -133,6 +136,12 @@ def _round_trips(explanation: Explanation) -> Iterator[tuple[float, str]]:
         moved = bytes_(sum(e.host_link_bytes for e in group))
         text = f"{op}: the card has no such op; {_times(group, 'round trip')} to the CPU with {moved} would cost "
         yield _cost(group), _safe(text) + "{}"
+
+
+def _fallbacks(explanation: Explanation) -> Iterator[tuple[float, str]]:
+    for fallback in explanation.fallbacks:
+        text = f"{fallback.name} falls back to the CPU, and cuts the graph in two: there it and its copies cost "
+        yield fallback.time_us, _safe(text) + "{}"
 
 
 def _shuffles(explanation: Explanation) -> Iterator[tuple[float, str]]:

@@ -17,6 +17,9 @@ def render(explanation: Explanation) -> Iterator[str]:
         yield explanation.note
     for number, launch in enumerate(explanation.launches):
         yield from _launch(number, launch)
+    for fallback in explanation.fallbacks:
+        calls = f"{fallback.calls} calls" if fallback.calls > 1 else "1 call"
+        yield f"between the launches: {fallback.name} on the CPU, {calls} with {bytes_(fallback.bytes)}, {us(fallback.time_us)}"
     yield from _totals(explanation.totals, len(explanation.launches))
     if explanation.savings:
         yield "what would save most (by the clock; they do not add up)"
@@ -68,6 +71,7 @@ def _off(execution: Execution) -> float:
 
 def _totals(totals: Totals, launches: int) -> Iterator[str]:
     yield f"the card takes {us(totals.card_us)}, nine of ten between {us(totals.low_us)} and {us(totals.high_us)}"
+    yield f"a second model, the published formula for whole programs, says {us(totals.published_us)} for the card"
     if totals.round_trips_us:
         yield f"round trips of ops that the card does not have: {us(totals.round_trips_us)} on top"
     yield f"{launches} launch(es): {us(totals.launches_us)} of the host's time on top"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from openspyre.tools.explaining.counting import read_bundles
 from openspyre.tools.explaining.machines import machine_of, supposed
-from openspyre.tools.explaining.records import Explanation
+from openspyre.tools.explaining.records import Explanation, Fallback
 from openspyre.tools.explaining.savings import explained
+from torch_spyre.device.predicted import PredictedFallback, PredictedTime
 from torch_spyre.inductor.launching.export import export_bundle
 
 
@@ -27,5 +28,19 @@ def explain(model_or_compiled: Callable[..., Any], *inputs: Any, machine: str | 
     plain: Any = getattr(model_or_compiled, "_orig_mod", model_or_compiled)
     plain = getattr(plain, "_torchdynamo_orig_callable", plain)
     with tempfile.TemporaryDirectory() as place:
-        bundles = read_bundles(export_bundle(plain, *inputs, directory=Path(place) / "launches", with_inputs=False))
-        return explained(bundles) if machine is None else supposed(bundles, machine)
+        with PredictedTime(all_threads=False) as predicted:
+            launches = export_bundle(plain, *inputs, directory=Path(place) / "launches", with_inputs=False)
+        bundles, fallbacks = read_bundles(launches), _together(predicted.fallbacks)
+    if machine is None:
+        return explained(bundles, fallbacks=fallbacks)
+    return supposed(bundles, machine, fallbacks)
+
+
+def _together(found: Sequence[PredictedFallback]) -> tuple[Fallback, ...]:
+    """Calls of one operator as one."""
+    together: dict[str, Fallback] = {}
+    for one in found:
+        moved = one.bytes_to_host + one.bytes_to_card
+        known = together.get(one.name, Fallback(one.name, 0, 0, 0.0))
+        together[one.name] = Fallback(one.name, known.calls + 1, known.bytes + moved, known.time_us + one.time_us)
+    return tuple(together.values())

@@ -28,7 +28,7 @@ from torch_spyre.inductor.launching.access_bounds import accesses_of, stays_insi
 from torch_spyre.inductor.launching.parameters import Preference, movable, retile
 from torch_spyre.inductor.launching.specialised import Specialised
 from torch_spyre.inductor.lowering.expand import expand
-from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, tell
+from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, tell, tells_cost
 from torch_spyre.inductor.reporting.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.ops.plans import CallPlan, ResultPlan
@@ -69,7 +69,7 @@ class _Launch:
 
     def find(self) -> Specialised | None:
         start, request = perf_counter(), self.request()
-        text = None if debugging() or not _caching() else _kept().find(request)
+        text = None if debugging() or tells_cost() or not _caching() else _kept().find(request)
         found = specialised.from_text(text) if text is not None else None
         if text is None or found is None or not _serves(found[0], self.inputs):
             return None

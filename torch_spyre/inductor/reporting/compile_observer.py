@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_files import write_launch
 from openspyre.backend import compile_emitted
+from openspyre.card.cards import settings_in_force
+from openspyre.clock.published import published_cost
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import misfits, moved_bytes, reason_of, turned
 from openspyre.compiler.loops import listed
@@ -60,6 +63,8 @@ class Watch:
         if self._directory is not None:
             write_launch(emitted, self._directory / "bundle")
         self._write("unfused.program", lambda: print_card_program(compile_emitted(emitted)))
+        if tells_cost():
+            tell_cost(emitted)
 
     def saw_program(self, program: CardProgram, seconds: float) -> None:
         self.specialisation.seconds["back end"] = seconds
@@ -73,6 +78,21 @@ class Watch:
         """Text is made only where somebody asked for it: that of a whole model costs more than compiling it."""
         if self._directory is not None:
             (self._directory / name).write_text(text(), encoding="utf-8")
+
+
+def tells_cost() -> bool:
+    """Whether every graph is compiled and priced by the published formula (SPYRE_DUMP_COST)."""
+    settings = settings_in_force()
+    return settings.dump_cost or settings.dump_cost_file is not None
+
+
+def tell_cost(emitted: Emitted) -> None:
+    report, settings = published_cost(emitted.bundle), settings_in_force()
+    if settings.dump_cost:
+        print(report, file=sys.stderr)
+    if settings.dump_cost_file is not None:
+        with settings.dump_cost_file.open("a", encoding="utf-8") as file:
+            file.write(report.json() + "\n")
 
 
 def tell(name: str, how: str, request: str, told: Specialisation) -> None:
