@@ -40,6 +40,7 @@ test-python: build browser
 
 # For the test that clicks through a page; where none can be had, it is skipped and says so.
 browser: build
+	-@$(BIN)/python -c "import brotli" 2> /dev/null || $(BIN)/pip install -q brotli
 	$(BIN)/python tests/chromium.py $(VENV)/chromium
 
 quick: build  ## what a change breaks first, within a minute: lint, architecture, and all that needs no torch

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import urllib.request
 from collections.abc import Mapping
@@ -69,6 +70,16 @@ def fetch(directory: Path) -> str:
     except (ImportError, OSError, tarfile.TarError) as error:
         return f"no Chromium could be fetched ({error}): the page's test will be skipped"
     return f"Chromium is in {directory}"
+
+
+def why_not(browser: Path) -> str | None:
+    """What keeps it from starting on this host, if anything does."""
+    try:
+        with tempfile.TemporaryDirectory() as home, Chromium(browser, Path(home), patience=20) as chromium:
+            chromium.open("data:text/html,here")
+    except (AssertionError, OSError) as error:
+        return str(error)
+    return None
 
 
 class Chromium:

@@ -24,9 +24,11 @@ def attended(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Chromium]:
     place = tmp_path_factory.mktemp("page")
+    assert BROWSER is not None
+    if why := chromium.why_not(BROWSER):
+        pytest.skip(f"{BROWSER} does not start here: {why}")
     x, weight = (torch.randn(256, 256).half().to("spyre") for _ in range(2))
     torch_spyre.explain(attended, x, weight).html(place / "page.html")
-    assert BROWSER is not None
     with chromium.Chromium(BROWSER, place) as browser:
         browser.open(f"file://{place}/page.html")
         yield browser

@@ -90,6 +90,15 @@ def test_what_is_no_bundle_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "bundle.mlir" in capsys.readouterr().err
 
 
+def test_a_page_that_cannot_be_written_is_a_line_and_no_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["explain", str(SOFTMAX), "--html", str(tmp_path / "no" / "page.html")]) == 1
+    assert "page.html: No such file or directory" in capsys.readouterr().err
+    assert main(["explain", str(SOFTMAX), "--machine", "cores=16", "--against", str(SOFTMAX)]) == 1
+    assert "give one of them" in capsys.readouterr().err
+
+
 def tensor(order: str, stick: str, segment: int) -> Tensor:
     labels = tuple(order.split())
     return Tensor("t", "OUTPUT", FP16, labels, (Stick(stick, 64),), tuple((label, 1) for label in labels), Component.MEMORY, (segment << 34,))  # fmt: skip

@@ -157,6 +157,7 @@ def test_what_it_says_reads_well() -> None:
     record.stop()
     predicted = predicted_time()
     predicted._recorder = record
+    assert predicted.records == predicted.records != ()
     assert str(predicted).splitlines()[:3] == [
         "300.0 us on the card, nine of ten between 276.0 us and 324.0 us; 3 launch(es)",
         "  launch  times  class                          each       all  +-   share",

@@ -78,7 +78,8 @@ class PredictedTime:
 
     def __init__(self, all_threads: bool) -> None:
         self._recorder = _torch.Recorder(all_threads)
-        self._entered = False
+        self._entered = self._exited = False
+        self._closed: tuple[Predicted, ...] | None = None  # what it says once nothing is added any more
 
     def __enter__(self) -> PredictedTime:
         if self._entered:
@@ -90,12 +91,17 @@ class PredictedTime:
 
     def __exit__(self, *exception: object) -> None:
         self._recorder.stop()
+        self._exited = True
 
     @property
     def records(self) -> tuple[Predicted, ...]:
         """All of it, in order."""
+        if self._closed is not None:
+            return self._closed
         machine = settings_in_force().machine
-        return tuple(_predicted(machine, *record) for record in self._recorder.records())
+        found = tuple(_predicted(machine, *record) for record in self._recorder.records())
+        self._closed = found if self._exited else None
+        return found
 
     @property
     def launches(self) -> tuple[PredictedLaunch, ...]:
@@ -143,6 +149,7 @@ class PredictedTime:
         return f"<predicted_time: {us(self.total_us)}, {len(self.launches)} launches>"
 
 
+@lru_cache(maxsize=4096)
 def _predicted(
     machine: Machine,
     what: str,
@@ -158,7 +165,7 @@ def _predicted(
         case "within card":
             return PredictedLaunch("copy within the card", _within(down, turned, machine))
         case "fallback":
-            return PredictedFallback(name, down, up, _kernel_us(RoundTrip((down,), (up,)), machine))
+            return PredictedFallback(name, down, up, predict(RoundTrip((down,), (up,)), machine).time_us)
         case "to card":
             return PredictedCopy(True, up, to_card_us(up, machine))
     return PredictedCopy(False, down, from_card_us(down, machine))
@@ -175,12 +182,8 @@ def _within(bytes_: int, turned: bool, machine: Machine) -> tuple[ClassTime, ...
     return (ClassTime(found.kernel_class.value, found.time_us, found.band.p90),)
 
 
-@lru_cache(maxsize=1024)
-def _kernel_us(kernel: Kernel, machine: Machine) -> float:
-    return predict(kernel, machine).time_us
-
-
 _HEAD = ("launch", "times", "class", "each", "all", "+-", "share")
+_MOST = 20
 _RIGHT = frozenset(["times", "each", "all", "+-", "share"])
 
 
@@ -205,30 +208,38 @@ def _told(predicted: PredictedTime) -> Iterator[str]:
         yield f"apart from that {us(predicted.host_us)} of the host's time, as a real card's runtime takes it for so many launches"
 
 
-def _classes(one: PredictedLaunch) -> str:
-    """`matmul`, or `matmul 71%, pointwise 20%`."""
-    kinds = [time for time in one.classes if time.kernel_class != _HOST]
-    if len(kinds) < 2 or not one.time_us:
-        return one.kernel_class
-    told = [f"{kind.kernel_class} {kind.us / one.time_us:.0%}" for kind in kinds]
-    return ", ".join(told[:3]) + (", ..." if len(told) > 3 else "")
-
-
 def _rows(launches: tuple[PredictedLaunch, ...], total: float) -> list[tuple[str, ...]]:
-    """Launches that are alike together, those that take longest first."""
-    alike: dict[PredictedLaunch, int] = {}
+    """Launches of one name together, those that take longest first."""
+    alike: dict[str, list[PredictedLaunch]] = {}
     for one in launches:
-        alike[one] = alike.get(one, 0) + 1
-    rows = sorted(alike.items(), key=lambda item: -item[0].time_us * item[1])
-    return [
-        (
-            one.name,
-            str(times),
-            _classes(one),
-            us(one.time_us),
-            us(one.time_us * times),
-            f"{one.off_us / one.time_us:.0%}" if one.time_us else "-",
-            f"{one.time_us * times / total:.1%}" if total else "-",
-        )
-        for one, times in rows
-    ]
+        alike.setdefault(one.name, []).append(one)
+    rows = sorted(alike.items(), key=lambda item: -_sum(item[1]))
+    told = [_row(name, group, total) for name, group in rows[:_MOST]]
+    rest = [one for _, group in rows[_MOST:] for one in group]
+    return [*told, _row(f"{len(rows) - _MOST} others", rest, total)] if rest else told
+
+
+def _sum(launches: list[PredictedLaunch]) -> float:
+    return sum(one.time_us for one in launches)
+
+
+def _row(name: str, group: list[PredictedLaunch], total: float) -> tuple[str, ...]:
+    whole, off = _sum(group), sum(one.off_us for one in group)
+    low, high = min(one.time_us for one in group), max(one.time_us for one in group)
+    each = us(low) if low == high else f"{us(low)} to {us(high)}"
+    band = f"{off / whole:.0%}" if whole else "-"
+    share = f"{whole / total:.1%}" if total else "-"
+    return name, str(len(group)), _classes(group, whole), each, us(whole), band, share
+
+
+def _classes(group: list[PredictedLaunch], whole: float) -> str:
+    """`matmul`, or `matmul 71%, pointwise 20%`."""
+    kinds: dict[str, float] = {}
+    for one in group:
+        for time in one.classes:
+            if time.kernel_class != _HOST:
+                kinds[time.kernel_class] = kinds.get(time.kernel_class, 0.0) + time.us
+    if len(kinds) < 2 or not whole:
+        return group[0].kernel_class
+    told = [f"{kind} {taken / whole:.0%}" for kind, taken in sorted(kinds.items(), key=lambda item: -item[1])]
+    return ", ".join(told[:3]) + (", ..." if len(told) > 3 else "")

@@ -1,4 +1,5 @@
 // Recorders for Python, and launches that Python makes itself.
+#include <map>
 #include <optional>
 
 #include "device/observer.h"
@@ -25,13 +26,20 @@ const char* word(Observed::What what) {
   return "";
 }
 
+py::tuple tuples(const PredictedTimes& predicted) {
+  py::list times;
+  for (const PredictedTime& time : predicted ? *predicted : std::vector<PredictedTime>{})
+    times.append(py::make_tuple(time.kernel_class, time.us, time.off));
+  return times;
+}
+
 py::list records(const Recorder& recorder) {
   py::list told;
+  std::map<PredictedTimes, py::tuple> once;  // launches of one program share theirs
   for (const Observed& observed : recorder.records()) {
-    py::list times;
-    for (const PredictedTime& time : observed.predicted ? *observed.predicted : std::vector<PredictedTime>{})
-      times.append(py::make_tuple(time.kernel_class, time.us, time.off));
-    told.append(py::make_tuple(word(observed.what), observed.name, py::tuple(times), observed.bytes_down,
+    auto [known, fresh] = once.try_emplace(observed.predicted);
+    if (fresh) known->second = tuples(observed.predicted);
+    told.append(py::make_tuple(word(observed.what), observed.name, known->second, observed.bytes_down,
                                observed.bytes_up, observed.turned));
   }
   return told;

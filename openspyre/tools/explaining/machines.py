@@ -22,6 +22,7 @@ _KEYS: dict[str, tuple[str, Callable[[Machine, float], Machine]]] = {
 
 def machine_of(text: str, machine: Machine = SPYRE) -> Machine:
     """A card with some things otherwise; InvalidArgument tells what can be."""
+    keys = [part.partition("=")[0] for part in text.split(",")]
     for part in text.split(","):
         key, _, value = part.partition("=")
         try:
@@ -31,6 +32,8 @@ def machine_of(text: str, machine: Machine = SPYRE) -> Machine:
         if key not in _KEYS or not 0 < number < 1e6 or (key == "cores" and number != int(number)):
             known = ", ".join(f"{name}= ({what})" for name, (what, _) in _KEYS.items())
             raise InvalidArgument(f"{part!r} is nothing of a machine; there are {known}, each above 0")
+        if keys.count(key) > 1:
+            raise InvalidArgument(f"{text!r} says {key} more than once")
         machine = _KEYS[key][1](machine, number)
     return machine
 

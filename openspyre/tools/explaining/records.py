@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.machine import Machine
 from openspyre.tools.explaining.lines import lines_of
 
@@ -236,4 +237,7 @@ class Explanation:
         """Writes one page that needs nothing else: table with search, cores and scratchpads over time, roofline."""
         from openspyre.tools.explaining.page import page
 
-        Path(path).write_text(page(self), encoding="utf-8")
+        try:
+            Path(path).write_text(page(self), encoding="utf-8")
+        except OSError as error:
+            raise InvalidArgument(f"the page cannot be written to {path}: {error.strerror}") from error

@@ -141,6 +141,8 @@ def test_a_supposed_machine() -> None:
     for wrong in ("cores=0", "cores=1.5", "lx=4", "ddr", "ddr=nan"):
         with pytest.raises(InvalidArgument, match="nothing of a machine"):
             machine_of(wrong)
+    with pytest.raises(InvalidArgument, match="says cores more than once"):
+        machine_of("cores=16,cores=8")
 
 
 def test_a_plan_that_the_machine_has_no_room_for_is_refused() -> None:
