@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from openspyre.artifact import emitted
 from openspyre.artifact.bundle import Bundle, addresses, read_bundle
 from openspyre.artifact.bundle_function import Address, Execute, Node
 from openspyre.artifact.emitted import Emitted
-from openspyre.artifact.superdsc import Component, Tensor
+from openspyre.artifact.superdsc import Component, Provenance, SuperDsc, Tensor
 from openspyre.clock.kernels import Kernel
 from openspyre.clock.places import inputs_of, outputs_of
 from openspyre.clock.timing import Item, Timing, time_items
@@ -22,39 +25,71 @@ def time_directory(directory: Path, machine: Machine = SPYRE) -> Timing:
     return time_bundle(read_bundle(directory), machine)
 
 
-def time_bundle(bundle: Bundle | Emitted, machine: Machine = SPYRE) -> Timing:
-    """Every execution of a launch with its time."""
-    documented = bundle.bundle if isinstance(bundle, Emitted) else bundle
-    return time_items(documented.name, list(_items(documented)), machine, launch(machine))
+def time_bundle(bundle: Bundle | Emitted, machine: Machine = SPYRE, counted: Counted | None = None) -> Timing:
+    """Every execution of a launch with its time. `counted` serves bundles that share most of their ops. What the compiler emitted need not become files first: equal ops are counted once."""
+    runs = (
+        _emitted(bundle.body, 1, ()) if isinstance(bundle, Emitted) else _of_files(bundle, bundle.function.body, 1, ())
+    )
+    return time_items(bundle.name, list(_items(runs, {} if counted is None else counted)), machine, launch(machine))
 
 
-def _items(bundle: Bundle) -> Iterator[Item]:
+class _Run(NamedTuple):
+    """An execution: how often loops run it, which loops those are, and where a start of its tensors lies. `alike`: same work."""
+
+    name: str
+    op: SuperDsc
+    provenance: Provenance | None
+    alike: object
+    at: Callable[[int], Address]
+    times: int
+    loops: tuple[int, ...]
+
+    def places(self, tensors: tuple[Tensor, ...]) -> set[Address]:
+        """Where tensors in memory begin for the first core."""
+        return {self.at(t.starts[0]) for t in tensors if t.component is Component.MEMORY and t.starts}
+
+
+class _Work(NamedTuple):
+    of: object  # keeps its id
+    kernel: Kernel
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+Counted = dict[int, _Work]  # by the id of `_Run.alike`
+
+
+def _items(runs: Iterator[_Run], counted: Counted) -> Iterator[Item]:
     written: set[Address] = set()
-    kernels: dict[str, Kernel] = {}
-    for execute, times, body in _listed(bundle.function.body, 1, ()):
-        op = bundle.ops[execute.file]
-        kernel = kernels.get(execute.file)
-        if kernel is None:
-            kernel = kernels[execute.file] = kernel_of(op)
-        reads = any(place in written for tensor in inputs_of(op) if (place := _place(execute, tensor)) is not None)
-        written |= {place for tensor in outputs_of(op) if (place := _place(execute, tensor)) is not None}
-        source = "" if op.provenance is None else str(op.provenance)
-        yield Item(op.name, op.op, kernel, times, body, source, reads)
+    for run in runs:
+        known = counted.get(id(run.alike))
+        if known is None:
+            work = _Work(run.alike, kernel_of(run.op), inputs_of(run.op), outputs_of(run.op))
+            known = counted[id(run.alike)] = work
+        reads = not written.isdisjoint(run.places(known.inputs))
+        written |= run.places(known.outputs)
+        source = "" if run.provenance is None else str(run.provenance)
+        yield Item(run.name, run.op.op, known.kernel, run.times, run.loops, source, reads)
 
 
-def _place(execute: Execute, tensor: Tensor) -> Address | None:
-    """Where a tensor in memory begins for the first core."""
-    if tensor.component is not Component.MEMORY or not tensor.starts:
-        return None
-    return addresses(execute)(tensor.starts[0])
-
-
-def _listed(
-    body: tuple[Node, ...], times: int, path: tuple[int, ...]
-) -> Iterator[tuple[Execute, int, tuple[int, ...]]]:
-    """Every execution once, with how often loops run it and which loops those are."""
+def _of_files(bundle: Bundle, body: tuple[Node, ...], times: int, loops: tuple[int, ...]) -> Iterator[_Run]:
     for number, node in enumerate(body):
         if isinstance(node, Execute):
-            yield node, times, path
+            op = bundle.ops[node.file]
+            yield _Run(op.name, op, op.provenance, op, addresses(node), times, loops)
         else:
-            yield from _listed(node.body, times * node.count, (*path, number))
+            yield from _of_files(bundle, node.body, times * node.count, (*loops, number))
+
+
+def _emitted(body: tuple[emitted.Node, ...], times: int, loops: tuple[int, ...]) -> Iterator[_Run]:
+    for number, node in enumerate(body):
+        if isinstance(node, emitted.Execution):
+            yield _Run(node.name, node.shared.op, node.provenance, node.shared, partial(_base, node), times, loops)
+        else:
+            yield from _emitted(node.body, times * node.count, (*loops, number))
+
+
+def _base(execution: emitted.Execution, start: int) -> Address:
+    number, byte = execution.shared.offsets[-1 - start]
+    base = execution.bases[number]
+    return Address(base.parameter, base.byte + byte)

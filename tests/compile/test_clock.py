@@ -13,7 +13,11 @@ from openspyre.backend.superdsc import compile_bundle
 from openspyre.clock import KernelClass, Resource, time_bundle, time_directory
 from openspyre.clock.kernels import Matmul, RoundTrip
 from openspyre.clock.programs import time_program
+from openspyre.compiler import pipeline
+from openspyre.compiler.emit import emit_bundle
+from openspyre.compiler.text import parse_program
 
+GOLDEN = Path(pipeline.__file__).with_name("golden")
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, while Inductor loads
 
 
@@ -50,3 +54,9 @@ def test_the_program_takes_what_its_bundle_takes(tmp_path: Path) -> None:
     bundle = read_bundle(launch)
     program = compile_bundle(bundle, [1 << 30] * bundle.arguments)
     assert time_program(program).card_us == pytest.approx(time_bundle(bundle).card_us, rel=0.3)
+
+
+@pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*.ir")), ids=lambda path: path.stem)
+def test_what_is_emitted_takes_as_long_as_its_files(golden: Path) -> None:
+    emitted = emit_bundle(pipeline.run(parse_program(golden.read_text())))
+    assert time_bundle(emitted) == time_bundle(emitted.bundle)

@@ -141,3 +141,15 @@ def test_what_the_cpu_does_between_the_launches_is_told() -> None:
     assert (fallback.name, fallback.calls, len(explanation.launches)) == ("aten::digamma.out", 1, 2)
     assert explanation.totals.round_trips_us == fallback.time_us > 0
     assert "digamma.out falls back to the CPU" in str(explanation)
+
+
+def test_what_layers_have_in_common_is_told_once() -> None:
+    layer = nn.Sequential(nn.RMSNorm(512), nn.Linear(512, 512, bias=False)).half().to("spyre").requires_grad_(False)
+    texts = []
+    for layers in (1, 3):
+        explanation = torch_spyre.explain(nn.Sequential(*[layer] * layers), torch.randn(256, 512).half().to("spyre"))
+        texts.append([saving.text for saving in explanation.savings if "divided alike" in saving.text])
+    one, three = texts
+    assert len(one) == 1 and one[0].startswith("_fused_rms_norm.0 (262 kB) goes through memory")
+    assert len(three) == 2  # the norms' results, and the two products between layers
+    assert {text.split(" (")[0] for text in three} == {"3 tensors like _fused_rms_norm.0", "2 tensors like mm"}

@@ -111,17 +111,18 @@ def names_of_temps(plan: Plan) -> tuple[dict[int, str], ...]:
 
 def kept_out_of(plan: Plan) -> Iterator[KeptOut]:
     """Tensors that executions hand on, or read several times, through memory."""
-    ops = plan.ops
+    written: dict[str, list[int]] = {}
+    read: dict[str, list[int]] = {}
+    for number, op in enumerate(plan.ops):
+        for access in op.outputs:
+            written.setdefault(access.buffer, []).append(number)
+        for name in dict.fromkeys(operand.buffer for operand in op.inputs if isinstance(operand, ir.Access)):
+            read.setdefault(name, []).append(number)
     for buffer in plan.lowered.buffers:
         why = plan.reasons.get(buffer.name)
         if why is None or isinstance(buffer.place, ir.InScratchpad) or buffer.layout is None:
             continue
-        writers = [n for n, op in enumerate(ops) if any(a.buffer == buffer.name for a in op.outputs)]
-        readers = [
-            n
-            for n, op in enumerate(ops)
-            if any(isinstance(a, ir.Access) and a.buffer == buffer.name for a in op.inputs)
-        ]
+        writers, readers = written.get(buffer.name, []), read.get(buffer.name, [])
         if len(readers) < (1 if writers else 2):
             continue  # it comes or goes through memory in any plan
         place = buffer.place

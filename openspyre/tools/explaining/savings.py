@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -13,12 +14,13 @@ from openspyre.tools.explaining.counting import LaunchedBundle, explain_bundles
 from openspyre.tools.explaining.products import better_division
 from openspyre.tools.explaining.records import Dim, Execution, Explanation, Fallback, KeptOut, Launch, Saving
 from openspyre.tools.explaining.text import bytes_, line, named, us
-from openspyre.tools.explaining.through_memory import Far, through_memory, would_save
+from openspyre.tools.explaining.through_memory import Far, clock_for, through_memory, would_save
 
 _LEAST = 0.01  # of the whole, below which nobody wants to hear of it
 _LARGE_PRODUCT = 0.1
 _MOST = 12
-_MOST_KEPT = 8  # tensors of a launch that are tried
+_MOST_KEPT = 8  # groups of tensors of a launch that are tried
+_NUMBERS = re.compile(r"\d+")
 
 
 def explained(
@@ -50,13 +52,13 @@ def _found(bundles: Sequence[LaunchedBundle], explanation: Explanation) -> Itera
         steps = time_bundle(bundle.documented, explanation.machine).steps
         for execution, step in zip(launch.executions, steps, strict=True):
             yield from _few_cores(where, execution, step, explanation.machine)
-        far = through_memory(bundle, launch, explanation.machine)
+        card_us = clock_for(explanation.machine)
+        far = through_memory(bundle, launch, explanation.machine, card_us)
         yield from _far(where, far)
         known = {tensor.name for tensor in far.tensors}
-        for kept in [k for k in launch.kept_out if k.name not in known and _by_division(k, explanation.machine)][
-            :_MOST_KEPT
-        ]:
-            yield from _divided(where, kept, launch, would_save(bundle.documented, kept, explanation.machine))
+        kept = [k for k in launch.kept_out if k.name not in known and _by_division(k, explanation.machine)]
+        for group in _alike(kept, launch)[:_MOST_KEPT]:
+            yield from _divided(where, group, launch, would_save(bundle.documented, group, card_us))
 
 
 def _far(where: str, found: Far) -> Iterator[tuple[float, str]]:
@@ -79,12 +81,25 @@ def _by_division(kept: KeptOut, machine: Machine) -> bool:
     )
 
 
-def _divided(where: str, kept: KeptOut, launch: Launch, gain: float) -> Iterator[tuple[float, str]]:
+def _alike(kept: list[KeptOut], launch: Launch) -> list[list[KeptOut]]:
+    """Tensors of one line that go the same way for the same reason together, as those of all layers do; the largest first."""
+    groups: dict[tuple[str, ...], list[KeptOut]] = {}
+    for one in kept:
+        if one.written_by is not None:
+            ops = [launch.executions[number] for number in (one.written_by, *one.read_by)]
+            why = _NUMBERS.sub("", one.first_why)
+            groups.setdefault((ops[0].source, why, *(op.op for op in ops)), []).append(one)
+    return sorted(groups.values(), key=lambda group: -sum(one.bytes for one in group))
+
+
+def _divided(where: str, group: list[KeptOut], launch: Launch, gain: float) -> Iterator[tuple[float, str]]:
     """What another division would let stay."""
-    if kept.written_by is not None:
-        way = f"from {named(kept.written_by, launch)} to {', '.join(named(n, launch) for n in kept.read_by[:4])}"
-        text = f"{where}{kept.name} ({bytes_(kept.bytes)}) goes through memory {way}, because {kept.first_why}: "
-        yield gain, _safe(text) + "divided alike and kept in the scratchpads, it would save up to {}"
+    first, moved = group[0], bytes_(sum(one.bytes for one in group))
+    many, it = len(group) > 1, "they" if len(group) > 1 else "it"
+    head = f"{len(group)} tensors like {first.name} ({moved}) go" if many else f"{first.name} ({moved}) goes"
+    way = f"from {named(first.written_by or 0, launch)} to {', '.join(named(n, launch) for n in first.read_by[:4])}"
+    text = f"{where}{head} through memory {way}, because {first.first_why}: "
+    yield gain, _safe(text) + f"divided alike and kept in the scratchpads, {it} would save up to {{}}"
 
 
 def _safe(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from openspyre.artifact.bundle import Bundle, addresses
 from openspyre.artifact.bundle_function import Address, Execute
 from openspyre.artifact.superdsc import Component, SuperDsc, Tensor
 from openspyre.clock import time_bundle
+from openspyre.clock.bundles import Counted
 from openspyre.clock.places import bytes_of
 from openspyre.spec.machine import Machine
 from openspyre.tools.explaining.counting import LaunchedBundle
@@ -17,6 +18,15 @@ from openspyre.tools.explaining.records import KeptOut, Launch, Resident
 from openspyre.tools.inspect import bytes_per_core
 
 _LARGEST = 24  # tensors of a launch that are tried, largest first
+
+
+Clock = Callable[[Bundle], float]
+
+
+def clock_for(machine: Machine) -> Clock:
+    """What a card takes for bundles that share most of their ops."""
+    counted: Counted = {}
+    return lambda bundle: time_bundle(bundle, machine, counted).card_us
 
 
 class Through(NamedTuple):
@@ -40,7 +50,7 @@ class _Use(NamedTuple):
     tensor: int
 
 
-def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine) -> Far:
+def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine, card_us: Clock) -> Far:
     documented, names = bundle.documented, bundle.names
     executes = list(documented.function.listed())
     ops = [documented.ops[execute.file] for execute in executes]
@@ -48,14 +58,14 @@ def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine) -> 
         return Far((), 0.0)  # a file that runs at several places: none of its tensors is one tensor
     uses = [found for found in _handed_on(executes, ops) if not _leaves(executes, ops, found, bundle)]
     uses.sort(key=lambda found: -bytes_of(ops[found[0].execution], ops[found[0].execution].tensors[found[0].tensor]))
-    now = best = time_bundle(documented, machine).card_us
+    now = best = card_us(documented)
     moved, held, tensors = documented, list(launch.residents), []
     for found in uses[:_LARGEST]:
         op = ops[found[0].execution]
         tensor = op.tensors[found[0].tensor]
         more = Resident(op.name, 0, bytes_per_core(op, tensor), found[0].execution, max(use.execution for use in found))
         tried = _moved_near(moved, executes, found)
-        taken = time_bundle(tried, machine).card_us
+        taken = card_us(tried)
         if taken >= best or not _fits([*held, more], more, machine):
             continue
         best, moved = taken, tried
@@ -70,26 +80,31 @@ def through_memory(bundle: LaunchedBundle, launch: Launch, machine: Machine) -> 
     return Far(tuple(tensors), now - best)
 
 
-def would_save(bundle: Bundle, kept: KeptOut, machine: Machine) -> float:
-    """How much faster the launch would be if all users of a tensor had it in their scratchpads, whatever keeps it out now."""
+def would_save(bundle: Bundle, kept: Sequence[KeptOut], card_us: Clock) -> float:
+    """How much faster the launch would be if all users of these tensors had them in their scratchpads, whatever keeps them out now."""
     executes = list(bundle.function.listed())
-    if len(bundle.function.files()) < len(executes) or kept.written_by is None:
+    if len(bundle.function.files()) < len(executes):
         return 0.0
+    uses = [use for one in kept for use in _uses(bundle, executes, one)]
+    return card_us(bundle) - card_us(_moved_near(bundle, executes, uses))
+
+
+def _uses(bundle: Bundle, executes: list[Execute], kept: KeptOut) -> Iterator[_Use]:
+    """The writer's, and that of each reader."""
+    if kept.written_by is None:
+        return
     written = bundle.ops[executes[kept.written_by].file]
     result = written.tensors[written.outputs[0]]
     if len(written.outputs) != 1 or result.component is not Component.MEMORY or not result.starts:
-        return 0.0
+        return
     place = _places(executes[kept.written_by], result)[0]
-    uses = [_Use(kept.written_by, written.outputs[0])]
+    yield _Use(kept.written_by, written.outputs[0])
     for number in kept.read_by:
         op = bundle.ops[executes[number].file]
-        uses += [
-            _Use(number, index)
-            for index in op.inputs
-            if op.tensors[index].component is Component.MEMORY and place in _places(executes[number], op.tensors[index])
-        ]
-    moved = _moved_near(bundle, executes, uses)
-    return time_bundle(bundle, machine).card_us - time_bundle(moved, machine).card_us
+        for index in op.inputs:
+            tensor = op.tensors[index]
+            if tensor.component is Component.MEMORY and place in _places(executes[number], tensor):
+                yield _Use(number, index)
 
 
 def _places(execute: Execute, tensor: Tensor) -> tuple[Address, ...]:
