@@ -61,11 +61,16 @@ def run(document: Path) -> list[str]:
                 exec(compile("\n" * (block.line - 1) + block.code, str(document), "exec"), session)
         except Exception:
             return [*problems, f"{document}:{block.line}: this block raises\n{traceback.format_exc()}"]
-        if after and after.language == "text" and after.code != printed.getvalue():
-            problems.append(
-                f"{document}:{after.line}: the document says\n{after.code}but this is printed\n{printed.getvalue()}"
-            )
+        shown = _as_of_a_file(printed.getvalue(), document, block)
+        if after and after.language == "text" and after.code != shown:
+            problems.append(f"{document}:{after.line}: the document says\n{after.code}but this is printed\n{shown}")
     return problems
+
+
+def _as_of_a_file(printed: str, document: Path, block: Block) -> str:
+    """What a reader sees who has the block in a file: its lines, which stay the same when the page around it changes."""
+    own = re.compile(rf"{re.escape(document.name)}:(\d+)")
+    return own.sub(lambda found: f"example.py:{int(found[1]) - block.line + 1}", printed)
 
 
 def forget_switches() -> None:

@@ -40,6 +40,14 @@ def test_a_wrong_output_and_a_failing_block_are_noticed(tmp_path):
     assert done.returncode == 1 and re.search(r'failing.md", line 6.*AttributeError', done.stderr, re.DOTALL)
 
 
+def test_what_a_block_prints_of_its_lines_does_not_depend_on_the_page_around_it(tmp_path):
+    page = tmp_path / "page.md"
+    code = "import sys\nframe = sys._getframe()\nprint(f'page.md:{frame.f_lineno}')"
+    page.write_text(f"words\n\nmore\n\n```python\n{code}\n```\n\n```text\nexample.py:3\n```\n")
+    done = run(DOCS / "run_blocks.py", page)
+    assert done.returncode == 0, done.stderr
+
+
 def test_generated_tables_are_fresh():
     done = run(DOCS / "generate.py", "--check")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -8,7 +8,7 @@ import pytest
 from bundle_bits import agrees
 from fused_bits import results, steps_with_equal_bits
 
-from openspyre.backend import compile_emitted
+from openspyre.backend import compile_emitted, host_form
 from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Access, Buffer, Dim, InScratchpad, Op, Program, Role
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
@@ -16,6 +16,7 @@ from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.sharing import nothing_shared
 
 SIZE = (128, 256)
 DIVISIONS = [(32, 1), (8, 4), (16, 2), (4, 4), (1, 4), (16, 1)]
@@ -140,3 +141,20 @@ def test_a_value_that_was_written_over_is_not_read_on_the_host():
     steps_with_equal_bits(emitted)
     (name, found), *_ = results(emitted, compile_emitted(emitted), 1, 7).items()
     assert name == "z" and not np.any(np.nan_to_num(found)), "u - u"
+
+
+@pytest.mark.parametrize("order", [(10, 8), (8, 10)], ids=str)
+def test_tensors_that_fill_their_sticks_differently_share_no_steps(order):
+    """10 and 8 columns are one stick each: their SuperDSCs compare equal, and how many lanes are elements is no field of theirs."""
+    for columns in order:
+        size = (32, columns)
+        space = (Dim("m", 32, split=32), Dim("n", columns))
+        there = {name: (Access(name, 0, (columns, 1), "float16"),) for name in "xty"}
+        ops = (Op("t", "neg", space, there["x"], there["t"]), Op("y", "exp", space, there["t"], there["y"]))
+        roles = {"x": Role.INPUT, "t": Role.TEMP, "y": Role.OUTPUT}
+        program = Program("short", tuple(buffer(name, role, size) for name, role in roles.items()), ops)
+        emitted = emit_bundle(lowered(program, PlanScratchpads()))
+        shared = compile_emitted(host_form(emitted))
+        assert {step.lane.extent for step in shared.steps} == {columns}
+        with nothing_shared():
+            assert compile_emitted(host_form(emitted)) == shared

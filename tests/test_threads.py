@@ -1,4 +1,4 @@
-"""The result depends on the bundle and the inputs alone: bits are equal for 1, 2 and 7 threads, kind and unkind."""
+"""The result depends on the bundle and the inputs alone: bits are equal for 1, 2 and 7 threads, with the sanitizer and without."""
 
 import json
 import os

@@ -248,5 +248,5 @@ void bind_programs(py::module_& m) {
   m.def(
       "misbehave_once",
       [](const std::string& how) { sanitize::misbehave_once(by_name<sanitize::Misdeed>(py::str(how))); },
-      "For tests of the sanitizer: the next step or copy on an unkind card does not do what it says.");
+      "For tests of the sanitizer: the next step or copy on a sanitized card does not do what it says.");
 }

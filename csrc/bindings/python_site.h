@@ -1,4 +1,4 @@
-// The line of Python that launched something, and notices of the unkind card as Python warnings. Shared by both
+// The line of Python that launched something, and notices of the sanitizer as Python warnings. Shared by both
 // modules.
 #pragma once
 

@@ -247,7 +247,8 @@ def _interned(shared: Shared) -> Shared:
     """Ops of equal layers that differ in bytes of the scratchpads alone are one here, and lowered once."""
     if shared.op.extension is not None:  # its attributes may be equal and not alike
         return shared
-    return _equal.get((shared.op, shared.offsets, repr(shared.known)), lambda: shared)
+    valid = tuple(axis.valid for axis in shared.op.axes)  # axes that differ in it compare equal
+    return _equal.get((shared.op, valid, shared.offsets, repr(shared.known)), lambda: shared)
 
 
 def _in_memory(shared: Shared) -> Shared:

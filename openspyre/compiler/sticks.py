@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from openspyre.compiler.ir import Access, Buffer, Dim
-from openspyre.spec.addressing import Addressing, Group
+from openspyre.spec.addressing import Addressing, Group, along
 from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 
@@ -101,21 +101,14 @@ def _walk(
     """Splits the flat offset into group coordinates; None where an index would carry from one group into an unrelated one."""
     groups = list(addressing.groups)
     while True:
-        walks: list[GroupWalk] = []
-        rest, steps_left = offset, [0 if size == 1 else step for step, size in zip(strides, sizes, strict=True)]
-        for place, group in enumerate(groups):
-            start, rest = divmod(rest, group.base_stride)
-            steps = [step // group.base_stride for step in steps_left]
-            steps_left = [step % group.base_stride for step in steps_left]
-            if start + sum(step * (size - 1) for step, size in zip(steps, sizes, strict=True)) >= group.extent:
-                merged = _joined(groups[place - 1], group, len(addressing.device_size) - 1) if place else None
-                if merged is None:
-                    return None
-                groups[place - 1 : place + 1] = [merged]
-                break
-            walks.append(GroupWalk(group, start, tuple(steps)))
-        else:
-            return None if rest or any(steps_left) else walks
+        found, whole = along(offset, strides, sizes, [(group.base_stride, group.extent) for group in groups])
+        place = len(found)
+        if place == len(groups):
+            return [GroupWalk(group, *each) for group, each in zip(groups, found, strict=True)] if whole else None
+        merged = _joined(groups[place - 1], groups[place], len(addressing.device_size) - 1) if place else None
+        if merged is None:
+            return None
+        groups[place - 1 : place + 1] = [merged]
 
 
 def _joined(outer: Group, inner: Group, stick_device_dim: int) -> Group | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from openspyre.compiler.ir import Access, Dim, Op
+from openspyre.spec.addressing import along
 
 
 def rebased(access: Access, dims: Sequence[Dim], copy: Op, here: Access, there: Access) -> Access | None:
@@ -13,22 +14,16 @@ def rebased(access: Access, dims: Sequence[Dim], copy: Op, here: Access, there: 
 
     None where it touches what the copy does not move, or where an index would carry from one of the copy's dims into another.
     """
-    sizes = [dim.size for dim in dims]
-    steps = [0 if size == 1 else step for step, size in zip(access.strides, sizes, strict=True)]
-    rest = access.offset - here.offset
-    offset, strides = there.offset, [0] * len(steps)
     walked = [d for d, dim in enumerate(copy.dims) if dim.size > 1]
-    if rest < 0 or any(here.strides[d] <= 0 for d in walked):
+    if any(here.strides[d] <= 0 for d in walked):
         return None
-    for d in sorted(walked, key=lambda d: -here.strides[d]):
-        unit = here.strides[d]
-        start, rest = divmod(rest, unit)
-        own = [step // unit for step in steps]
-        steps = [step % unit for step in steps]
-        if start + sum(n * (size - 1) for n, size in zip(own, sizes, strict=True)) >= copy.dims[d].size:
-            return None
+    order = sorted(walked, key=lambda d: -here.strides[d])
+    box = [(here.strides[d], copy.dims[d].size) for d in order]
+    found, whole = along(access.offset - here.offset, access.strides, [dim.size for dim in dims], box)
+    if not whole:
+        return None
+    offset, strides = there.offset, [0] * len(dims)
+    for d, (start, steps) in zip(order, found, strict=True):
         offset += start * there.strides[d]
-        strides = [stride + n * there.strides[d] for stride, n in zip(strides, own, strict=True)]
-    if rest or any(steps):
-        return None
+        strides = [stride + step * there.strides[d] for stride, step in zip(strides, steps, strict=True)]
     return replace(access, buffer=there.buffer, offset=offset, strides=tuple(strides))

@@ -4,13 +4,13 @@ A stride map alone cannot be inverted, because padding and gaps look like elemen
 strides it can. Twin of `csrc/card/formats/layout.h`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,6 +112,45 @@ def host_elements(size: Sequence[int], stride: Sequence[int]) -> int:
     if 0 in size:
         return 0
     return 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+
+
+class Along(NamedTuple):
+    """A coordinate of a box that an access counts through: start + sum(steps[d] * index[d])."""
+
+    start: int
+    steps: tuple[int, ...]
+
+
+def along(
+    offset: int, strides: Sequence[int], sizes: Sequence[int], box: Iterable[tuple[int, int]]
+) -> tuple[list[Along], bool]:
+    """The places offset + sum(strides[d] * index[d]) in coordinates of a box, whose dims are (step, extent) by decreasing steps.
+
+    As many coordinates as no index leaves or carries out of; True if those are all, and tell the places to the element.
+    """
+    found: list[Along] = []
+    rest, left = offset, [0 if size == 1 else stride for stride, size in zip(strides, sizes, strict=True)]
+    for unit, extent in box:
+        start, rest = divmod(rest, unit)
+        steps = tuple([step // unit for step in left])
+        left = [step % unit for step in left]
+        reaches = [step * (size - 1) for step, size in zip(steps, sizes, strict=True)]
+        if start + sum([reach for reach in reaches if reach > 0]) >= extent:
+            return found, False
+        if start + sum([reach for reach in reaches if reach < 0]) < 0:
+            return found, False
+        found.append(Along(start, steps))
+    return found, not rest and not any(left)
+
+
+def joined(dims: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Dims as a size and strides, of one tensor or several, by decreasing first strides: those that run on into each other are one."""
+    found: list[tuple[int, ...]] = []
+    for size, *strides in sorted([dim for dim in dims if dim[0] > 1], key=lambda dim: -dim[1]):
+        if found and found[-1][1:] == tuple([size * stride for stride in strides]):
+            size *= found.pop()[0]
+        found.append((size, *strides))
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -26,8 +26,6 @@ class Machine:
     fp16_macs_per_cycle_per_core: int = 1024
     fp8_macs_per_cycle_per_core: int = 2048
     int8_macs_per_cycle_per_core: int = 4096
-    int4_macs_per_cycle_per_core: int = 8192
-    vector_elements_per_cycle_per_core: int = 64
 
     # Memory
     stick_bytes: int = 128
@@ -51,7 +49,6 @@ class Machine:
     program_segment: int = 7
 
     # Links
-    ring_bytes_per_cycle_per_direction: int = 128
     host_link_bytes_per_second: float = 64e9  # PCIe 5 x16: 32 GT/s on each of 16 lanes
 
     # Cluster

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openspyre.spec.addressing import row_major
+from openspyre.spec.addressing import along, joined, row_major
 from openspyre.spec.errors import InvalidArgument, InvalidLayout
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -140,3 +140,42 @@ def test_row_major_strides_are_numpys(shape: tuple[list[int], list[int]]) -> Non
     size, _ = shape
     array = np.empty(size, np.int8)
     assert row_major(size) == tuple(array.strides)
+
+
+BOXES = st.lists(st.integers(1, 5), min_size=1, max_size=3)
+
+
+@given(BOXES, st.integers(-3, 60), st.lists(st.tuples(st.integers(-30, 30), st.integers(1, 4)), max_size=3))
+def test_coordinates_in_a_box_are_those_of_every_place(
+    extents: list[int], offset: int, walk: list[tuple[int, int]]
+) -> None:
+    strides, sizes = [stride for stride, _ in walk], [size for _, size in walk]
+    found, whole = along(offset, strides, sizes, zip(row_major(extents), extents, strict=True))
+    box = list(product(*map(range, extents)))
+    for index in product(*map(range, sizes)) if whole else ():
+        place = offset + sum(i * stride for i, stride in zip(index, strides, strict=True))
+        assert 0 <= place < len(box)
+        told = [start + sum(i * s for i, s in zip(index, steps, strict=True)) for start, steps in found]
+        assert tuple(told) == box[place]
+
+
+@given(st.data(), BOXES, st.lists(st.integers(2, 3), max_size=2))
+def test_what_stays_in_every_dim_of_a_box_is_told(data: st.DataObject, extents: list[int], sizes: list[int]) -> None:
+    wanted = []
+    for extent in extents:
+        left, steps = extent - 1, []
+        for size in sizes:
+            steps.append(data.draw(st.integers(0, left // (size - 1))))
+            left -= steps[-1] * (size - 1)
+        wanted.append((data.draw(st.integers(0, left)), tuple(steps)))
+    units = row_major(extents)
+    offset = sum(start * unit for (start, _), unit in zip(wanted, units, strict=True))
+    strides = [sum(s[d] * unit for (_, s), unit in zip(wanted, units, strict=True)) for d in range(len(sizes))]
+    assert along(offset, strides, sizes, zip(units, extents, strict=True)) == (wanted, True)
+
+
+def test_dims_that_run_on_into_each_other_in_all_tensors_are_one() -> None:
+    assert joined([(4, 1), (3, 4), (1, 99), (2, 24)]) == [(2, 24), (12, 1)]
+    assert joined([(3, 4, 8), (4, 1, 2)]) == [(12, 1, 2)]
+    assert joined([(3, 4, 9), (4, 1, 2)]) == [(3, 4, 9), (4, 1, 2)]
+    assert joined([]) == []

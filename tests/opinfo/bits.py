@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import torch
@@ -40,8 +41,20 @@ def _otherwise(mine: Fetched, theirs: Fetched) -> str | None:
     if not different.any():
         return None
     spot = tuple(different.nonzero()[0].tolist())
-    count = f"{int(different.sum())} of {different.numel()}"
+    count = f"{int(different.sum())} of {different.numel()} by at most {_apart(values, others):.2g} of the largest"
     return f"at {list(spot)}, {count}: {values[spot].item()!r}, eager's {others[spot].item()!r}"
+
+
+def _apart(values: torch.Tensor, others: torch.Tensor) -> float:
+    """The greatest distance of two elements, as a part of the largest; infinite if one of the two is no number."""
+    wide = torch.complex128 if values.is_complex() else torch.float64
+    mine, theirs = values.to(wide), others.to(wide)
+    same = (mine == theirs) | (mine.isnan() & theirs.isnan())
+    gaps = (mine - theirs).abs()[~same]
+    if not gaps.isfinite().all():
+        return math.inf
+    largest = theirs[theirs.isfinite()].abs().max() if theirs.isfinite().any() else 0.0
+    return float(gaps.max() / largest) if gaps.numel() and largest else math.inf if gaps.numel() else 0.0
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:

@@ -12,12 +12,14 @@ from typing import Any
 
 CLASSES = ("nan", "ties", "int64", "unwritten", "range", "device", "sparse", "torch", "judge", "bits", "open")
 _WORST = re.compile(r"at most (\S+) roundings of the largest$")
+_APART = re.compile(r"by at most (\S+) of the largest: ")
 
 
 @dataclass(frozen=True)
 class Known:
     """Samples of an entry that differ in a known way: the message they differ with must match, and `most`, which rows of
-    class "judge" must have, is the greatest distance that is explained, in roundings of the largest element."""
+    class "judge" must have, is the greatest distance that is explained, in roundings of the largest element. `apart` is the same
+    for compiled against eager, as a part of the largest element."""
 
     entry: str
     kind: str
@@ -26,10 +28,12 @@ class Known:
     dtype: str = "*"
     mode: str = "*"
     most: float = math.inf
+    apart: float = math.inf
 
     def explains(self, difference: str) -> bool:
-        worst = _WORST.search(difference)
-        return bool(re.search(self.message, difference)) and (float(worst[1]) if worst else math.inf) <= self.most
+        measured = ((_WORST.search(difference), self.most), (_APART.search(difference), self.apart))
+        near = all((float(found[1]) if found else math.inf) <= bound for found, bound in measured)
+        return near and bool(re.search(self.message, difference))
 
     def covers(self, entry: str, dtype: str, mode: str) -> bool:
         return fnmatch(entry, self.entry) and fnmatch(dtype, self.dtype) and fnmatch(mode, self.mode)

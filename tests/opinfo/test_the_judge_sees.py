@@ -11,6 +11,8 @@ from entries import entries
 NAMES = ["add", "softmax", "matmul", "sum", "index_select", "nn.functional.gelu", "nn.functional.layer_norm", "nn.functional.conv2d",
          "nn.functional.cross_entropy", "cumsum", "module.nn.Linear"]  # fmt: skip
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
+
 
 def falsified(which: int):
     """The card's results, one of them wrong in one element by some sixty-four roundings."""

@@ -12,7 +12,7 @@ _MOST_OFF = 10  # of 65,536: exact values too near to a tie
 
 
 def every_number():
-    """But for the one whose bits an unkind card takes for memory that a copy left alone."""
+    """But for the one whose bits the sanitizer takes for memory that a copy left alone."""
     decoded = sen169_decode(np.delete(np.arange(1 << 16, dtype=np.uint16), 0xA5A5)).astype(np.float32)
     return torch.from_numpy(np.ascontiguousarray(decoded[np.isfinite(decoded)]))
 

@@ -91,7 +91,7 @@ Chunk* Allocator::take_quick(size_t bytes, int64_t stream) {
   QuickLists* lists = quick_[static_cast<size_t>(stream)].get();
   if (bytes > QuickLists::kLargestBytes || !lists) return nullptr;
   Chunk* chunk = lists->top(bytes);
-  // The unkind card poisons what it hands out, so it may not hand out what queued work still reads.
+  // The sanitizer poisons what is handed out, so it may not hand out what queued work still reads.
   if (!chunk || (sanitize_ && chunk->fenced)) return nullptr;
   lists->pop(bytes);
   quick_bytes_ -= bytes;

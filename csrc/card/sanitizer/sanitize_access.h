@@ -1,4 +1,4 @@
-// One operand of a step under the eyes of the unkind card: its blocks of lanes are looked up in the shadow when they
+// One operand of a step under the eyes of the sanitizer: its blocks of lanes are looked up in the shadow when they
 // are read and marked there when they are written.
 #pragma once
 

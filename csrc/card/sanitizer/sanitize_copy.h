@@ -1,4 +1,4 @@
-// Copies as the unkind card sees them: they mark what they write, tell what they read, and carry what is known of each
+// Copies as the sanitizer sees them: they mark what they write, tell what they read, and carry what is known of each
 // element along. Nothing happens for memory without a shadow.
 #pragma once
 

@@ -12,7 +12,7 @@
 
 namespace openspyre::sanitize {
 
-// A step or copy that does not do what it says, for tests of the sanitizer: the next one on an unkind card.
+// A step or copy that does not do what it says, for tests of the sanitizer: the next one on a sanitized card.
 enum class Misdeed : uint8_t { None, Skip, StoreBeyond };
 }  // namespace openspyre::sanitize
 

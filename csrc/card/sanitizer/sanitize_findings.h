@@ -1,4 +1,4 @@
-// What the unkind card finds, and how it says so: a few findings in full, the rest counted, with the step and the
+// What the sanitizer finds, and how it says so: a few findings in full, the rest counted, with the step and the
 // line of Python that launched it.
 #pragma once
 
@@ -38,7 +38,7 @@ struct Site {
   std::string text() const;
 };
 
-// The Python half tells where it is; asked once per task while a card is unkind.
+// The Python half tells where it is; asked once per task while a card is sanitized.
 using SiteSource = Site (*)();
 void set_site_source(SiteSource source);
 Site site_now();  // of the task this thread runs, else of the caller

@@ -1,4 +1,4 @@
-// The unkind card's walk over a step, before the step itself runs: every access of every core, in the shadow.
+// The sanitizer's walk over a step, before the step itself runs: every access of every core, in the shadow.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // What is known of every byte of a card's memory: a byte of state for each, reserved beside it while the card is
-// unkind (Configuration::sanitize) and never otherwise.
+// sanitized (Configuration::sanitize) and never otherwise.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class Shadow {
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;
 
-  // The shadow that covers this memory, or nullptr: of a kind card, or no card's at all.
+  // The shadow that covers this memory, or nullptr: of a card without sanitizer, or no card's at all.
   static Shadow* of(const std::byte* memory);
 
   ByteState* at(const std::byte* memory) const { return states_ + (memory - memory_); }

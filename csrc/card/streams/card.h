@@ -24,7 +24,7 @@ struct Configuration {
   uint64_t memory_bytes = 112ull << 30;        // usable memory per card
   uint64_t host_reserve_bytes = 512ull << 20;  // never taken from the host's or the cgroup's memory
   double cache_watermark = 0.5;                // cached free pages above this fraction of the host's memory go back
-  bool sanitize = false;                       // unkind card: memory is poisoned, every access checked and reported
+  bool sanitize = false;                       // sanitizer: memory is poisoned, every access checked and reported
   bool sanitize_strict = false;                // what is only worth a warning is an error too
   bool null = false;                           // accepts programs and copies, and neither computes nor keeps anything
   std::string isa;                          // widest instructions to use: "baseline", "avx2", "avx512"; "": the host's
@@ -88,7 +88,7 @@ class Card {
   virtual uint64_t total_memory() const = 0;
   virtual Address base_address() const = 0;
 
-  // What an unkind card knows of its memory, with all frees marked that streams have passed; nullptr of a kind one.
+  // What the sanitizer knows of a card's memory, with all frees marked that streams have passed; nullptr without it.
   virtual Shadow* settled_shadow() = 0;
   virtual Scratchpads& scratchpads() = 0;  // reserved on first use
 

@@ -105,11 +105,11 @@ class Engine final : public PreparedProgram {
     std::unique_lock<std::mutex> scratchpads;
     if (scratchpad_reach_ > 0) scratchpads = card.scratchpads().claim();
     for (const Step& end : ends_) check_addresses(card, end, launch);  // before the first iteration runs
-    const bool unkind = card.settled_shadow() != nullptr;
+    const bool sanitized = card.settled_shadow() != nullptr;
     LaunchArguments here = launch;
     each_execution(program_, [&](size_t number, std::span<const int64_t> iterations) {
       here.iterations = iterations;
-      if (!unkind) {
+      if (!sanitized) {
         run_step(card, number, here);
       } else {
         const sanitize::AtWork at_work;

@@ -333,7 +333,7 @@ TEST(cached_pages_go_back_above_the_watermark) {
   CHECK(bench.memory.resident_bytes() <= 64ull << 20);
 }
 
-TEST(the_unkind_card_poisons_what_it_hands_out_and_spares_what_a_stream_may_read) {
+TEST(the_sanitizer_poisons_what_is_handed_out_and_spares_what_a_stream_may_read) {
   Configuration configuration;
   configuration.sanitize = true;
   Bench bench(64 << 20, configuration);

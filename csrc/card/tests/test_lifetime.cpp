@@ -192,7 +192,7 @@ TEST(the_process_ends_while_a_card_is_lost) {
            0);
 }
 
-TEST(an_unkind_card_hands_out_poison_through_the_public_interface) {
+TEST(a_sanitized_card_hands_out_poison_through_the_public_interface) {
   CHECK_EQ(check::run_in_child([] {
              Configuration configuration;
              configuration.sanitize = true;

@@ -3,9 +3,9 @@
 #include <atomic>
 
 #include "memory/scratchpad.h"
-#include "unkind_programs.h"
+#include "sanitized_programs.h"
 
-using namespace unkind;
+using namespace sanitized;
 
 TEST(a_right_program_runs_and_its_padding_stays_what_it_was) {
   Tensor x(8, 70), y(8, 70);

@@ -1,11 +1,12 @@
-// Scratchpads on a kind card: programs that keep values there, and those that do not fit. A kind card has no shadow.
-#include "unkind_programs.h"
+// Scratchpads without the sanitizer: programs that keep values there, and those that do not fit. Such a card has no
+// shadow.
+#include "sanitized_programs.h"
 
-using namespace unkind;
+using namespace sanitized;
 
 namespace {
 
-Card& kind_card() { return the_card(false); }
+Card& plain_card() { return the_card(false); }
 
 void refuses(const Step& wrong, const char* text) {
   CHECK_THROWS_SAYING(InvalidArgument, text, prepare(program({wrong}, {"x", "y"})));
@@ -13,8 +14,8 @@ void refuses(const Step& wrong, const char* text) {
 
 }  // namespace
 
-TEST(a_kind_card_reserves_no_shadow) {
-  Card& card = kind_card();
+TEST(a_card_without_sanitizer_reserves_no_shadow) {
+  Card& card = plain_card();
   CHECK(card.settled_shadow() == nullptr);
   const Tensor x(8, 64, DType::Float16, card);
   CHECK(Shadow::of(x.memory()) == nullptr);
@@ -22,7 +23,7 @@ TEST(a_kind_card_reserves_no_shadow) {
 }
 
 TEST(values_kept_in_scratchpads_are_there_in_the_next_step) {
-  Card& card = kind_card();
+  Card& card = plain_card();
   for (const int32_t split : {1, 2, 8}) {
     Tensor x(8, 200, DType::Float16, card), y(8, 200, DType::Float16, card);
     std::vector<float> values(8 * 200);
@@ -46,7 +47,7 @@ TEST(cores_do_not_share_their_scratchpads) {
 }
 
 TEST(a_scratchpad_that_overflows_is_refused) {
-  Card& card = kind_card();
+  Card& card = plain_card();
   const Tensor x(8, 64, DType::Float16, card), y(8, 64, DType::Float16, card);
   Step wrong = twice(x, y, 4);
   wrong.outputs[0].space = Space::Scratchpad;
@@ -57,7 +58,7 @@ TEST(a_scratchpad_that_overflows_is_refused) {
 }
 
 TEST(cores_that_share_a_sum_cannot_keep_it_in_scratchpads) {
-  Card& card = kind_card();
+  Card& card = plain_card();
   const Tensor x(8, 64, DType::Float16, card), y(1, 64, DType::Float16, card);
   Step sum = twice(x, y, 1);
   sum.kind = StepKind::Reduce;
@@ -71,7 +72,7 @@ TEST(cores_that_share_a_sum_cannot_keep_it_in_scratchpads) {
 }
 
 TEST(a_core_reaches_at_most_256_mib_of_a_tensor) {
-  Card& card = kind_card();
+  Card& card = plain_card();
   const Tensor x(8, 64, DType::Float16, card), y(8, 64, DType::Float16, card);
   Step far = twice(x, y, 4);
   far.inputs[0].stride[1] = (256 << 20) / 2 - 64;  // two rows per core, just in reach

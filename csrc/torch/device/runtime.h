@@ -56,7 +56,7 @@ void announce_foreign(c10::ScalarType type);
 bool downcast_warning();
 void set_downcast_warning(bool enabled);
 
-// What the unkind card only warns of becomes Python warnings; called where the host meets the card.
+// What the sanitizer only warns of becomes Python warnings; called where the host meets the card.
 void deliver_notices();
 
 // Errors of the card become the catalogue's Python classes, out-of-memory torch's own OutOfMemoryError.

@@ -8,6 +8,7 @@ from itertools import combinations, pairwise
 from math import prod
 
 from openspyre.program.model import Operand, Relayout, View
+from openspyre.spec.addressing import Along, along, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def moves_nothing(step: Relayout) -> bool:
 def covered(reader: Relayout, writers: Sequence[Relayout]) -> bool:
     """Whether relayouts write, each its own part, all that another one reads."""
     source = reader.source
-    return any(_cover(_dims(source, source, joined=joined), source, writers) for joined in (False, True))
+    return any(_cover(_dims(source, source, join=join), source, writers) for join in (False, True))
 
 
 def _cover(dims: list[_Dim] | None, source: View, writers: Sequence[Relayout]) -> bool:
@@ -126,33 +127,17 @@ def _rebased(view: View, here: View, there: View) -> View | None:
     return replace(there, offset=offset, size=view.size, stride=tuple(strides))
 
 
-def _dims(here: View, there: View, *, joined: bool = True) -> list[_Dim] | None:
+def _dims(here: View, there: View, *, join: bool = True) -> list[_Dim] | None:
     """Dims by decreasing steps on this side, joined where both sides count on; None if elements lie on each other here."""
-    found: list[_Dim] = []
-    sides = zip(here.size, here.stride, there.stride, strict=True)
-    for dim in sorted([_Dim(*each) for each in sides if each[0] > 1], key=lambda dim: -dim.here):
-        last = found[-1] if found else None
-        if dim.here <= 0:
-            return None
-        if joined and last is not None and (last.here, last.there) == (dim.size * dim.here, dim.size * dim.there):
-            found[-1] = _Dim(last.size * dim.size, dim.here, dim.there)
-        else:
-            found.append(dim)
-    return found
-
-
-def _index(view: View, here: View, dims: Sequence[_Dim]) -> list[tuple[int, list[int]]] | None:
-    """Where a view begins and how it steps along the dims of a relayout; None where it leaves them, or carries from one to another."""
-    rest = view.offset - here.offset
-    left = [0 if size == 1 else step for size, step in zip(view.size, view.stride, strict=True)]
-    if rest < 0 or any(step < 0 for step in left):
+    sides = [each for each in zip(here.size, here.stride, there.stride, strict=True) if each[0] > 1]
+    if any(stride <= 0 for _, stride, _ in sides):
         return None
-    found = []
-    for dim in dims:
-        start, rest = divmod(rest, dim.here)
-        steps = [step // dim.here for step in left]
-        left = [step % dim.here for step in left]
-        if start + sum(step * (size - 1) for step, size in zip(steps, view.size, strict=True)) >= dim.size:
-            return None
-        found.append((start, steps))
-    return None if rest or any(left) else found
+    return [_Dim(*each) for each in (joined(sides) if join else sorted(sides, key=lambda each: -each[1]))]
+
+
+def _index(view: View, here: View, dims: Sequence[_Dim]) -> list[Along] | None:
+    """Where a view begins and how it steps along the dims of a relayout; None where it leaves them, or carries from one to another."""
+    if any(step < 0 for size, step in zip(view.size, view.stride, strict=True) if size > 1):
+        return None
+    found, whole = along(view.offset - here.offset, view.stride, view.size, [(dim.here, dim.size) for dim in dims])
+    return found if whole else None

@@ -1,4 +1,5 @@
-// Small programs on an unkind card, right ones and wrong ones: fp16 tensors of rows and columns in the default layout.
+// Small programs on a sanitized card, right ones and wrong ones: fp16 tensors of rows and columns in the default
+// layout.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@
 #include "sanitizer/shadow.h"
 #include "streams/card.h"
 
-namespace unkind {
+namespace sanitized {
 
 using namespace openspyre;
 
@@ -139,7 +140,7 @@ void reports(std::initializer_list<const char*> parts, Launch&& body, int line) 
   }
 }
 
-}  // namespace unkind
+}  // namespace sanitized
 
-#define REPORTS(parts, ...) unkind::reports(parts, [&] { __VA_ARGS__; }, __LINE__)
+#define REPORTS(parts, ...) sanitized::reports(parts, [&] { __VA_ARGS__; }, __LINE__)
 #define PARTS(...) {__VA_ARGS__}
