@@ -17,7 +17,7 @@ OPENSPYRE_ROOMS = {
     "spec": set(),
     "artifact": {"spec"},
     "program": {"spec"},
-    "compiler": {"artifact", "spec"},
+    "compiler": {"artifact", "clock", "spec"},
     "backend": {"artifact", "program", "spec"},
     "card": {"program", "spec"},
     "clock": {"artifact", "program", "spec"},

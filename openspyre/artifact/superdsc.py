@@ -105,10 +105,16 @@ class Tensor:
 
     def scale(self, label: str) -> int:
         """How the tensor meets a dim of the op."""
-        return dict(self.scales).get(label, BROADCAST)
+        for known, scale in self.scales:
+            if known == label:
+                return scale
+        return BROADCAST
 
     def gap(self, label: str) -> int:
-        return dict(self.gaps).get(label, 0)
+        for known, gap in self.gaps:
+            if known == label:
+                return gap
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

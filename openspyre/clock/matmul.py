@@ -95,6 +95,14 @@ def _batched(kernel: Matmul, division: Division, machine: Machine) -> Parts:
         if division.b > 1 and kernel.plain != (True, True)
         else 1.0
     )
+    first, second, written = (
+        0 if resident else bytes_
+        for resident, bytes_ in (
+            (kernel.first_resident, first),
+            (kernel.second_resident, second),
+            (kernel.result_resident, written),
+        )
+    )
     memory = (first + second + written) * short / (machine.rates.memory.gb_per_s * 1e3)
     memory += rates.turnaround_us_per_mb * 1e-6 * min(first + second, written)
     stream = second / (division.b * division.n * division.k) / (rates.second_gb_per_s * 1e3)

@@ -12,7 +12,7 @@ from openspyre.spec.formats import STICK_BYTES
 
 def sticks_of(op: SuperDsc, tensor: Tensor) -> int:
     """Sticks of a tensor that one execution touches, each once, however many cores do."""
-    return prod(_positions(op, tensor, label) for label in tensor.order)
+    return prod([_positions(op, tensor, label) for label in tensor.order])
 
 
 def bytes_of(op: SuperDsc, tensor: Tensor) -> int:
@@ -24,8 +24,9 @@ def _positions(op: SuperDsc, tensor: Tensor, label: str) -> int:
     axis = op.axis.get(label)
     if axis is None or tensor.scale(label) != PRESENT:
         return 1
-    if any(stick.label == label for stick in tensor.sticks):
-        return -(-axis.size // next(stick.size for stick in tensor.sticks if stick.label == label))
+    for stick in tensor.sticks:
+        if stick.label == label:
+            return -(-axis.size // stick.size)
     return axis.size
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from openspyre.compiler.ir import Program
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
+from openspyre.compiler.passes.co_optimise import CoOptimise
 from openspyre.compiler.passes.decompose_relayouts import DecomposeRelayouts
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.drop_dead import DropDead
@@ -21,6 +22,7 @@ from openspyre.compiler.passes.name_dims import NameDims
 from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
+from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats
@@ -40,6 +42,14 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
     scratchpads = PlanScratchpads(
         machine.scratchpad_planned_bytes_per_core, planning.solver, planning.relayout, planning.all_ops, planning.k_fast
     )
+    timed = planning.strategy == "timed"
+    co_optimise = CoOptimise(
+        machine,
+        planning.solver in ("exact", "cpsat"),
+        planning.relayout and planning.solver == "greedy",
+        planning.all_ops,
+        planning.k_fast,
+    )
     return (
         ExpandComposites(),
         UnifyFormats(),
@@ -55,8 +65,10 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
-        *([scratchpads] if planning.scratchpads else []),
-        PlaceBuffers(shared=planning.pool, documented=planning.strategy == "documented"),
+        *([co_optimise] if planning.co_optimise and planning.scratchpads and not timed else []),
+        *([PlanByClock(machine, scratchpads, planning.scratchpads)] if timed else []),
+        *([scratchpads] if planning.scratchpads and not timed else []),
+        PlaceBuffers(shared=planning.pool, documented=not timed),
     )
 
 

@@ -104,7 +104,7 @@ class Settings:
         "OPENSPYRE_PLANNER",
         PLANNING.strategy,
         choice(*PLANNERS),
-        "the pool: timed lets bytes rest, which the host runs faster; documented packs it as the reference's front end does",
+        "timed: divisions and scratchpads as the clock says is fastest; documented: as the reference's front end plans them, and the pool",
     )
     lx_planning: bool = switch(
         "LX_PLANNING", PLANNING.scratchpads, BOOL, "tensors stay in the cores' scratchpads where they can"
@@ -123,6 +123,12 @@ class Settings:
         PLANNING.relayout,
         BOOL,
         "tensors go from core to core where a consumer divides them differently",
+    )
+    co_optimizing_lx_planning: bool = switch(
+        "CO_OPTIMIZING_LX_PLANNING",
+        PLANNING.co_optimise,
+        BOOL,
+        "the planner documented changes divisions so that more stays in the scratchpads; timed does so by itself",
     )
     hbm_pool_planning: bool = switch(
         "HBM_POOL_PLANNING", PLANNING.pool, BOOL, "temporaries that never live together share bytes of the pool"
@@ -198,6 +204,7 @@ class Settings:
             self.layout_solver,
             self.lx_relayout,
             pool=self.hbm_pool_planning,
+            co_optimise=self.co_optimizing_lx_planning,
             k_fast=self.core_id_k_fast_emission,
         )
 

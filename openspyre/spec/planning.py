@@ -16,6 +16,7 @@ class Planning:
     solver: str = "greedy"  # which of LAYOUT_SOLVERS finds their places
     relayout: bool = True  # slices may go from core to core where a consumer divides a tensor differently
     all_ops: bool = False  # results of any op may stay, not only of those that the documents list
+    co_optimise: bool = False  # documented: divisions are changed so that more can stay; timed always looks for such
     k_fast: bool = True  # cores next to each other add up a product
     ignore_hints: bool = False  # names of dims and hints are dropped
     pool: bool = True  # temporaries that never live together share bytes of the pool

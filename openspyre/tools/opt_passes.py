@@ -122,7 +122,9 @@ def _value(text: str, default: Any) -> Any:
 
 
 def _options(step: Chosen) -> dict[str, Any]:
-    return {field.name: getattr(step, field.name) for field in fields(step)} if is_dataclass(step) else {}
+    """What can be said in a word: a whole machine cannot."""
+    found = {field.name: getattr(step, field.name) for field in fields(step)} if is_dataclass(step) else {}
+    return {name: value for name, value in found.items() if isinstance(value, int | float | str | tuple)}
 
 
 def as_record(step: Chosen, room: str) -> dict[str, Any]:

@@ -70,7 +70,8 @@ def test_the_list_is_the_pipelines_with_purpose_and_options(capsys: pytest.Captu
     assert [(record["pass"], record["room"]) for record in records] == [(type(s).__name__, room) for s, room in passes]
     for record, (step, _) in zip(records, passes, strict=True):
         assert record["purpose"].endswith(".")
-        assert list(record["options"]) == [field.name for field in fields(step)]  # type: ignore[arg-type]
+        named = {field.name: getattr(step, field.name) for field in fields(step)}  # type: ignore[arg-type]
+        assert list(record["options"]) == [n for n, v in named.items() if isinstance(v, int | float | str | tuple)]
     text = printed(capsys, "--list")
     assert "# backend, on the text of a card's program\nFuseSteps\n    Joins steps" in text
     assert "DivideWork (cores=32, limit=268431360)\n    Divides" in text

@@ -51,8 +51,12 @@ def test_dxp_lx_frac_avail(lowered):
 
 
 def test_allow_all_ops_in_lx_planning(lowered):
-    few, all_ = inside(compiled(lowered)), inside(compiled(lowered, allow_all_ops_in_lx_planning=True))
+    """Of the documented planner; plans by the clock have no such list."""
+    few, all_ = (
+        inside(compiled(lowered, allow_all_ops_in_lx_planning=on, planner="documented")) for on in (False, True)
+    )
     assert len(few) < len(all_)
+    assert len(inside(compiled(lowered))) == len(all_)
 
 
 def test_layout_solver(lowered):
@@ -65,6 +69,26 @@ def test_layout_solver(lowered):
     assert places("greedy") != places("firstfit")
     with config.patch(layout_solver="magic"), pytest.raises(InvalidArgument, match="'magic': one of greedy, firstfit"):
         planning()
+
+
+def test_co_optimizing_lx_planning(lowered):
+    """A map behind a product: 12800 columns are 200 sticks, which alone go to 25 cores; as the product is divided, they go to 32."""
+
+    def gate(x, w):
+        return torch.neg(x @ w) * 2.0
+
+    def divisions(k, **options):
+        torch.compiler.reset()
+        lowered.clear()
+        with config.patch(planner="documented", **options):
+            torch.compile(gate)(*(torch.ones(size).half().to("spyre") for size in ((128, k), (k, 12800))))
+        (program,) = lowered
+        return {op.row: tuple(dim.split for dim in op.dims if not dim.reduced) for op in program.ops}, inside(program)
+
+    alone, few = divisions(256)
+    joint, more = divisions(320, co_optimizing_lx_planning=True)
+    assert alone["neg"] == (1, 25) and joint["neg"] == joint["batchmatmul"]
+    assert few < more
 
 
 def test_hbm_pool_planning(lowered):
@@ -94,6 +118,7 @@ def test_lx_planner_relayout():
     [
         ("LX_PLANNING", "0", Planning(scratchpads=False)),
         ("LAYOUT_SOLVER", "bestfit", Planning(solver="bestfit")),
+        ("CO_OPTIMIZING_LX_PLANNING", "1", Planning(co_optimise=True)),
         ("SPYRE_LX_PLANNER_RELAYOUT", "0", Planning(relayout=False)),
         ("HBM_POOL_PLANNING", "0", Planning(pool=False)),
         ("OPENSPYRE_PLANNER", "documented", Planning(strategy="documented")),
@@ -116,6 +141,7 @@ OPTIONS = [
     {"lx_planning": False},
     {"layout_solver": "exact"},
     {"lx_planner_relayout": False},
+    {"co_optimizing_lx_planning": True},
     {"hbm_pool_planning": False},
 ]
 OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_ops_in_lx_planning": True}]

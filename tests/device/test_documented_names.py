@@ -222,6 +222,7 @@ def test_options_without_effect_say_so():
         "hbm_pool_planning",
         "hbm_planning",
         "allow_all_ops_in_lx_planning",
+        "co_optimizing_lx_planning",
         *scratchpads,
     }
     assert OPTIONS_WITHOUT_EFFECT | effective == set(config.get_config_copy())

@@ -25,13 +25,14 @@ dxp_lx_frac_avail: float = environment.Settings.read().lx_reserved
 layout_solver: str = environment.Settings.read().layout_solver
 lx_planner_relayout: bool = environment.Settings.read().lx_relayout
 allow_all_ops_in_lx_planning: bool = False
+# Whether the planner "documented" changes divisions so that more stays (CO_OPTIMIZING_LX_PLANNING); "timed" does so by itself.
+co_optimizing_lx_planning: bool = environment.Settings.read().co_optimizing_lx_planning
 
 # Temporaries that never live together share bytes of the pool (HBM_POOL_PLANNING; hbm_planning is its older name).
 hbm_pool_planning: bool = environment.Settings.read().hbm_pool_planning
 hbm_planning: bool = True
 
-# No effect yet: joint search of divisions and scratchpads; copies of inputs and outputs are always on.
-co_optimizing_lx_planning: bool = False
+# Always: inputs and outputs are copied into scratchpads and out of them where that saves traffic.
 lx_boundary_clones: bool = False
 
 # No effect yet: choice of layouts, division of work, tiles.

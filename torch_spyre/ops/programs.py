@@ -137,5 +137,6 @@ def planning() -> Planning:
         relayout=config.lx_planner_relayout,
         all_ops=config.allow_all_ops_in_lx_planning,
         pool=config.hbm_pool_planning and config.hbm_planning,
+        co_optimise=config.co_optimizing_lx_planning,
         k_fast=config.core_id_k_fast_emission,
     )

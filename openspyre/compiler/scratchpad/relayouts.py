@@ -70,7 +70,7 @@ def _refusals(tensors: Tensors, uses: list[Use]) -> Iterator[str]:
                 yield f"cores would get parts of it from different numbers of cores for {name}"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def is_uniform(source: View, target: View) -> bool:
     """Whether all cores get from equally many others, and give to equally many."""
     pairs = [
