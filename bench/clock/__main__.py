@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from openspyre.clock.predict import predict
 EXAMPLE = """examples:
   python -m bench.clock fit ../shared/measured        scores on shapes held out of the fit, beside published formulas
   python -m bench.clock fit MINE.csv --constants      the constants that suit your own measurements
-  python -m bench.clock predict IN.csv OUT.csv        the same rows with a column predicted_us"""
+  python -m bench.clock predict IN.csv OUT.csv        the same rows with a column predicted_us
+  python -m bench.clock plans                         predicted times of the planner's two strategies, graph by graph
+  python -m bench.clock granite                       first and next token of Granite 3.3 8B, launches included"""
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -29,6 +32,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     table = commands.add_parser("predict", help="add predicted times to a table")
     table.add_argument("source", type=Path, metavar="IN.csv")
     table.add_argument("target", type=Path, metavar="OUT.csv")
+    commands.add_parser("plans", help="compare the plans of `timed` and `documented`")
+    model = commands.add_parser("granite", help="predict the first and the next token of Granite 3.3 8B")
+    model.add_argument("--prompt", type=int, default=128, help="tokens of the prompt (default: 128)")
     return parser.parse_args(arguments)
 
 
@@ -58,6 +64,12 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{timed} of {rows} rows have a time, written to {options.target}")
         case "fit":
             return fit.run(options)
+        case "plans" | "granite":
+            # Before torch_spyre is imported: no memory is taken, nothing is computed.
+            os.environ["OPENSPYRE_CARD"] = "null"
+            from bench.clock import granite, plans
+
+            return plans.run() if options.command == "plans" else granite.run(options.prompt)
     return 0
 
 

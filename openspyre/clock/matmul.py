@@ -34,7 +34,8 @@ def _single(kernel: Matmul, division: Division, machine: Machine) -> Parts:
     m, cores = division.b * division.m, division.cores
     passes = _passes(rows / m, kernel.n / division.n, kernel.k / division.k, division.k, rates)
     slice_bytes = 2 * kernel.k * kernel.n / (division.n * division.k)
-    second = 0.0 if kernel.second_resident else slice_bytes * passes.second / (rates.stream_gb_per_s * 1e3)
+    near = machine.rates.resident.scratchpad_gb_per_s  # what stays there is read at its rate
+    second = slice_bytes * passes.second / ((near if kernel.second_resident else rates.stream_gb_per_s) * 1e3)
     if division.n == 1 and division.k > 1:
         second /= rates.whole_columns
     first = 2 * rows * kernel.k * passes.first / (m * division.k) / (rates.stream_gb_per_s * 1e3)
@@ -95,6 +96,7 @@ def _batched(kernel: Matmul, division: Division, machine: Machine) -> Parts:
         if division.b > 1 and kernel.plain != (True, True)
         else 1.0
     )
+    all_second = second
     first, second, written = (
         0 if resident else bytes_
         for resident, bytes_ in (
@@ -105,7 +107,9 @@ def _batched(kernel: Matmul, division: Division, machine: Machine) -> Parts:
     )
     memory = (first + second + written) * short / (machine.rates.memory.gb_per_s * 1e3)
     memory += rates.turnaround_us_per_mb * 1e-6 * min(first + second, written)
-    stream = second / (division.b * division.n * division.k) / (rates.second_gb_per_s * 1e3)
+    near = machine.rates.resident.scratchpad_gb_per_s
+    stream = all_second / (division.b * division.n * division.k)
+    stream /= (near if kernel.second_resident else rates.second_gb_per_s) * 1e3
     mt, nt = kernel.m / division.m, kernel.n / division.n
     array = kernel.macs / division.cores / (rates.macs_per_ns * 1e3) / array_scale(machine)
     array *= rates.wide_columns if nt > 64 else 1

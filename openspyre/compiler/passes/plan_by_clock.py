@@ -38,14 +38,23 @@ class PlanByClock:
         start = with_sums(program, bounds)
         if not self.scratchpads:
             return start
-        plans = [self.documented.run(start), self._aligned(start, bounds)]
+        plans = [self.documented.run(start), self._own().run(self._aligned(start, bounds))]
         if plans[0] == plans[1]:
             return plans[0]
         return min(plans, key=lambda plan: time_program(plan, self.machine, k_fast=bounds.k_fast).card_us)
 
+    def _own(self) -> PlanScratchpads:
+        """The list of ops and the solvers that may copy between divisions are the documents', not the hardware's."""
+        solver = "greedy_then_exact" if self.documented.solver == "greedy" else self.documented.solver
+        return replace(self.documented, all_ops=True, all_solvers=True, solver=solver)
+
+    def divided(self, program: Program) -> Program:
+        """With the divisions that it looks for, nothing in scratchpads yet."""
+        bounds = Bounds(self.machine, self.documented.k_fast)
+        return self._aligned(with_sums(program, bounds), bounds)
+
     def _aligned(self, program: Program, bounds: Bounds) -> Program:
-        found = divisions(program, bounds, relayout=self.documented.relayout)
-        return replace(self.documented, all_ops=True).run(divided(program, found))
+        return divided(program, divisions(program, bounds, relayout=self.documented.relayout))
 
 
 def with_sums(program: Program, bounds: Bounds) -> Program:

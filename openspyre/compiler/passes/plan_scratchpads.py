@@ -19,13 +19,16 @@ from openspyre.spec.machine import SPYRE
 
 @dataclass(frozen=True, slots=True)
 class PlanScratchpads:
-    """`capacity`: bytes of each scratchpad for tensors. `relayout`: copies between divisions. `all_ops`: results of any op may stay."""
+    """`capacity`: bytes of each scratchpad for tensors. `relayout`: copies between divisions. `all_ops`: results of any op may stay.
+    `all_solvers`: such copies with every solver; the documents plan them with the greedy one alone.
+    """
 
     capacity: int = SPYRE.scratchpad_planned_bytes_per_core
     solver: str = "greedy"
     relayout: bool = True
     all_ops: bool = False
     k_fast: bool = True
+    all_solvers: bool = False
 
     def run(self, program: Program) -> Program:
         plan = self.plan(program)
@@ -35,7 +38,13 @@ class PlanScratchpads:
         """What stays where, and of every tensor that does not, why."""
         room = Room(self.capacity)
         return planned(
-            program, room, solver=self.solver, relayout=self.relayout, all_ops=self.all_ops, k_fast=self.k_fast
+            program,
+            room,
+            solver=self.solver,
+            relayout=self.relayout,
+            all_ops=self.all_ops,
+            k_fast=self.k_fast,
+            all_solvers=self.all_solvers,
         )
 
 

@@ -30,15 +30,26 @@ def copy_name(source: str, number: int) -> str:
     return f"{source}.relaid{number}" if number else f"{source}.relaid"
 
 
-def planned(program: Program, room: Room, *, solver: str, relayout: bool, all_ops: bool, k_fast: bool) -> Scratchpads:
+def planned(
+    program: Program, room: Room, *, solver: str, relayout: bool, all_ops: bool, k_fast: bool, all_solvers: bool = False
+) -> Scratchpads:
+    """`all_solvers`: copies between divisions with every solver; the documents have them with the greedy one alone."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     tensors = Tensors(works_of(program), buffers, all_ops, k_fast)
-    reasons, copies = _barred(program, tensors, relayout=relayout and solver == "greedy")
+    reasons, copies = _barred(program, tensors, relayout=relayout and (solver == "greedy" or all_solvers))
     requests = _requests(program, tensors, reasons, copies)
     plan = SOLVERS[solver](requests, room)
     reasons |= {name: why for name, why in plan.spilled.items() if name in buffers}
     stays = {name: copy for name, copy in copies.items() if name in plan.places}
     return Scratchpads(tensors, plan.places, stays, reasons)
+
+
+def requests_of(program: Program, *, relayout: bool, all_ops: bool, k_fast: bool) -> list[Request]:
+    """What a solver would be asked."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    tensors = Tensors(works_of(program), buffers, all_ops, k_fast)
+    reasons, copies = _barred(program, tensors, relayout=relayout)
+    return _requests(program, tensors, reasons, copies)
 
 
 def _barred(program: Program, tensors: Tensors, *, relayout: bool) -> tuple[dict[str, str], dict[str, Relayout]]:

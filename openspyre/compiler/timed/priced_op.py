@@ -17,6 +17,7 @@ from openspyre.clock.prediction import Prediction
 from openspyre.clock.work import kernel_of
 from openspyre.compiler.emit.operation import Operand, Operation
 from openspyre.compiler.emit.shared import Template, template_of
+from openspyre.compiler.hints import asked_division
 from openspyre.compiler.ir import Buffer, Op
 from openspyre.compiler.planner.constraints import Undividable, constraints_of
 from openspyre.compiler.planner.core_order import core_slices
@@ -122,6 +123,8 @@ class PricedOp:
         operation = template.operation
         if operation is None or operation.index is not None or any(operand.owners for operand in operation.inputs):
             return found
+        if asked_division(op):
+            return found  # the user's own
         order = sorted(range(len(op.dims)), key=lambda d: op.dims[d].reduced)
         kept = tuple([d for d in order if op.dims[d].size != 1])
         extents = [(extent.valid, extent.split) for extent in operation.dims]
