@@ -89,12 +89,12 @@ def time_program(program: Program, machine: Machine, *, k_fast: bool = True) -> 
 
 def _items(program: Program, k_fast: bool) -> Iterator[Item]:
     buffers: Mapping[str, Buffer] = {buffer.name: buffer for buffer in program.buffers}
-    written: set[str] = set()
+    written: set[tuple[str, int]] = set()  # where in which buffer, as a bundle has addresses
     for op, counts in listed(program.body):
         if any(dim.size == 0 and not dim.reduced for dim in op.dims):
             continue
         kernel = kernel_of(template_of(op, buffers, k_fast=k_fast).shared.op)
-        names = [access.buffer for access in op.accesses]
-        reads = any(name in written for name in names[: -len(op.outputs)])
-        written |= {name for name in names[-len(op.outputs) :] if not isinstance(buffers[name].place, InScratchpad)}
+        far = [a for a in op.accesses if not isinstance(buffers[a.buffer].place, InScratchpad)]
+        reads = any((a.buffer, a.offset) in written for a in far if a not in op.outputs)
+        written |= {(a.buffer, a.offset) for a in far if a in op.outputs}
         yield Item(op.name, op.row, kernel, prod(counts), counts, op.origin, reads)

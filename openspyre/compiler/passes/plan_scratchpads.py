@@ -32,7 +32,7 @@ class PlanScratchpads:
 
     def run(self, program: Program) -> Program:
         plan = self.plan(program)
-        return _Commit(program, plan).program() if plan.places else program
+        return committed(program, plan)
 
     def plan(self, program: Program) -> Scratchpads:
         """What stays where, and of every tensor that does not, why."""
@@ -46,6 +46,11 @@ class PlanScratchpads:
             k_fast=self.k_fast,
             all_solvers=self.all_solvers,
         )
+
+
+def committed(program: Program, plan: Scratchpads) -> Program:
+    """The program with what a plan says: places, and copies around ops."""
+    return _Commit(program, plan).program() if plan.places else program
 
 
 class _Commit:
