@@ -51,8 +51,8 @@ generate: build  ## write what is made from Python's tables: C++ headers, tables
 	$(BIN)/python csrc/generate.py
 	$(BIN)/python docs/generate.py
 
-golden: build  ## accept what the passes make of openspyre/compiler/golden now, and show what changed
-	OPENSPYRE_GOLDEN=accept $(BIN)/python -m pytest -q openspyre/compiler/test_golden.py
+golden: build  ## accept what passes and planners make of openspyre/compiler/golden now, and show what changed
+	OPENSPYRE_GOLDEN=accept $(BIN)/python -m pytest -q openspyre/compiler/test_golden.py openspyre/compiler/test_golden_plans.py
 	git --no-pager diff --stat -p -- openspyre/compiler/golden
 
 AGAINST ?= origin/main

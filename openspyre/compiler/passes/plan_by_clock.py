@@ -17,12 +17,26 @@ from openspyre.compiler.ir import Buffer, InScratchpad, Op, Program
 from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.planner.space import Splits
+from openspyre.compiler.scratchpad.planning import Scratchpads
 from openspyre.compiler.structure import per_structure
 from openspyre.compiler.timed.chains import divisions
 from openspyre.compiler.timed.priced_op import Bounds, PricedOp
 from openspyre.compiler.timed.sums import with_timed_sum
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.ops import TABLE, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A program as it is divided, and what a planner of scratchpads makes of it."""
+
+    step: PlanScratchpads
+    divided: Program
+    program: Program
+
+    @classmethod
+    def of(cls, step: PlanScratchpads, program: Program) -> _Plan:
+        return cls(step, program, step.run(program))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +48,22 @@ class PlanByClock:
     scratchpads: bool = True
 
     def run(self, program: Program) -> Program:
+        return self._best(program).program
+
+    def plan(self, program: Program) -> Scratchpads:
+        """What stays where in the plan that is taken, and of every tensor that does not, why."""
+        best = self._best(program)
+        return best.step.plan(best.divided)
+
+    def _best(self, program: Program) -> _Plan:
         bounds = Bounds(self.machine, self.documented.k_fast)
         start = with_sums(program, bounds)
         if not self.scratchpads:
-            return start
-        plans = [self.documented.run(start), self._own().run(self._aligned(start, bounds))]
-        if plans[0] == plans[1]:
+            return _Plan(self.documented, start, start)
+        plans = [_Plan.of(self.documented, start), _Plan.of(self._own(), self._aligned(start, bounds))]
+        if plans[0].program == plans[1].program:
             return plans[0]
-        return min(plans, key=lambda plan: time_program(plan, self.machine, k_fast=bounds.k_fast).card_us)
+        return min(plans, key=lambda plan: time_program(plan.program, self.machine, k_fast=bounds.k_fast).card_us)
 
     def _own(self) -> PlanScratchpads:
         """The list of ops and the solvers that may copy between divisions are the documents', not the hardware's."""

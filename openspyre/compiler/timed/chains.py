@@ -15,11 +15,10 @@ from openspyre.compiler.structure import structure_of
 from openspyre.compiler.timed.chain import Chain, Choice, Shared
 from openspyre.compiler.timed.priced_op import Bounds, PricedOp
 from openspyre.compiler.timed.search import aligned
-from openspyre.spec.sharing import shares_work
+from openspyre.spec.sharing import Memo
 
 _REACH = 24  # ops from a tensor's first to its last use; what lives longer joins layers, and is left to the scratchpads' planner
-_LIMIT = 1 << 10
-_known: dict[Hashable, tuple[Splits, ...]] = {}
+_known: Memo[tuple[Splits, ...]] = Memo(1 << 10)
 
 
 Answer = Callable[[Chain], Choice]
@@ -89,15 +88,7 @@ class _Chains:
         return [tuple(numbers) for numbers in chains.values()]
 
     def _searched(self, numbers: tuple[int, ...]) -> tuple[Splits, ...]:
-        if not shares_work():
-            return self._search(numbers)
-        key = self._key(numbers)
-        answer = _known.get(key)
-        if answer is None:
-            if len(_known) >= _LIMIT:
-                _known.clear()
-            answer = _known[key] = self._search(numbers)
-        return answer
+        return _known.get(self._key(numbers), lambda: self._search(numbers))
 
     def _key(self, numbers: tuple[int, ...]) -> Hashable:
         """All that the search looks at, without names."""

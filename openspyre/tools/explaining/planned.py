@@ -13,6 +13,7 @@ from openspyre.artifact.mlir_writer import function_text
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.loops import listed
+from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.text import parse_program, print_program
 from openspyre.spec.errors import InvalidArgument, SpyreError
@@ -75,7 +76,7 @@ def plan_for(asked: Asked, machine: Machine) -> Plan:
     program, reasons = asked.graph, dict[str, str]()
     try:
         for step in pipeline.passes(machine, asked.planning):
-            if isinstance(step, PlanScratchpads):
+            if isinstance(step, PlanScratchpads | PlanByClock):
                 reasons = dict(step.plan(program).reasons)
             program = step.run(program)
         emitted = emit_bundle(program, k_fast=asked.planning.k_fast)
