@@ -73,26 +73,19 @@ def _refusals(tensors: Tensors, uses: list[Use]) -> Iterator[str]:
 @lru_cache(maxsize=4096)
 def is_uniform(source: View, target: View) -> bool:
     """Whether all cores get from equally many others, and give to equally many."""
+    strides = sorted({one.stride for one in (*source.slices, *target.slices)})
+    given = [[_range(source, core, stride) for stride in strides] for core in range(source.cores)]
+    taken = [[_range(target, core, stride) for stride in strides] for core in range(target.cores)]
     pairs = [
         (giver, taker)
-        for giver, taker in product(range(source.cores), range(target.cores))
-        if _meet(source, giver, target, taker)
+        for (giver, here), (taker, there) in product(enumerate(given), enumerate(taken))
+        if all([first < until and other < end for (first, end), (other, until) in zip(here, there, strict=True)])
     ]
     return all(
         len(set(Counter(pair[side] for pair in pairs).values())) == 1
         and len({pair[side] for pair in pairs}) == source.cores
         for side in (0, 1)
     )
-
-
-def _meet(source: View, giver: int, target: View, taker: int) -> bool:
-    strides = {one.stride for one in (*source.slices, *target.slices)}
-    for stride in strides:
-        first, end = _range(source, giver, stride)
-        other, until = _range(target, taker, stride)
-        if first >= until or other >= end:
-            return False
-    return True
 
 
 def _range(view: View, core: int, stride: int) -> tuple[float, float]:
