@@ -79,7 +79,7 @@ def is_uniform(source: View, target: View) -> bool:
     pairs = [
         (giver, taker)
         for (giver, here), (taker, there) in product(enumerate(given), enumerate(taken))
-        if all([first < until and other < end for (first, end), (other, until) in zip(here, there, strict=True)])
+        if all(a < d and c < b for (a, b), (c, d) in zip(here, there, strict=True))
     ]
     return all(
         len(set(Counter(pair[side] for pair in pairs).values())) == 1
