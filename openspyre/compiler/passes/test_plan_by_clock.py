@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from openspyre.compiler.ir import InScratchpad, Op, Program
-from openspyre.compiler.loops import listed
+from dataclasses import replace
+
+from openspyre.compiler.ir import Hint, InScratchpad, Op, Program
+from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.passes.plan_by_clock import PlanByClock, time_program
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
@@ -66,3 +68,16 @@ def test_ops_keep_their_order_and_their_sums() -> None:
     assert names == [op.name for op in given.body if isinstance(op, Op)]
     alone = PlanByClock().run(DivideWork().run(product(128, 4096, 1024)))
     assert splits(found)["gate"][2] == splits(found)["up"][2] == splits(alone)["mm"][2]
+
+
+def test_a_division_that_the_user_asked_for_stays() -> None:
+    program = gated(128, 4096, 12800)
+    hint = Hint(0, work_div=(("columns", 20),))
+
+    def asked(op: Op) -> list[Op]:
+        if op.name != "silu":
+            return [op]
+        return [replace(op, dims=(op.dims[0], replace(op.dims[1], named=("columns",))), hints=(hint,))]
+
+    given = DivideWork().run(replace(program, body=expanded(program.body, asked)))
+    assert splits(given)["silu"] == splits(PlanByClock().run(given))["silu"] == (1, 20)

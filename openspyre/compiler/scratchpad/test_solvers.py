@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openspyre.compiler.scratchpad.exact import exact
+from openspyre.compiler.scratchpad.exact import exact, parts_apart
 from openspyre.compiler.scratchpad.pool import planned_pool
 from openspyre.compiler.scratchpad.request import Request, Room, problems
-from openspyre.compiler.scratchpad.solvers import SOLVERS
+from openspyre.compiler.scratchpad.solvers import SOLVERS, greedy_then_exact
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.resting_pool import Life
 
@@ -171,3 +171,20 @@ def test_the_pool_never_gives_a_byte_twice(lives: list[tuple[int, int, int]]) ->
             a, b = places[one.name], places[other.name]
             assert a + one.bytes <= b or b + other.bytes <= a
     assert all(places[life.name] + life.bytes <= extent for life in asked)
+
+
+def test_what_never_lives_together_is_solved_apart() -> None:
+    """Eight blocks, of each of which two of three tensors fit: together they are 3 ** 8 choices, apart a handful."""
+    blocks = [[Request(f"{n}.{i}", 128 * (4 + i), (10 * n, 10 * n + 5)) for i in range(3)] for n in range(8)]
+    requests = [request for block in blocks for request in block]
+    assert parts_apart(requests) == blocks
+    plan = exact(requests, Room(128 * 11), steps=100)
+    assert plan.proven and plan.traffic(requests) == plan.bound == 8 * 2 * 128 * 4  # the smallest of each is left out
+
+
+def test_greedy_is_helped_where_it_leaves_something_out() -> None:
+    """In the order in which they begin, the long small one takes the room of the large one behind it."""
+    requests = [Request("small", 128, (0, 9)), Request("large", 256, (1, 2))]
+    room = Room(256)
+    assert SOLVERS["greedy"](requests, room).traffic(requests) == 2 * 256
+    assert greedy_then_exact(requests, room).traffic(requests) == 2 * 128
