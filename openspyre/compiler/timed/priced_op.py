@@ -290,6 +290,10 @@ class PricedOp:
             self._matmul = _MatmulRoles.of(self)
         return self._matmul.kernel(splits, inside)
 
+    def price_of_shape(self, splits: Splits) -> Prediction:
+        """What a product takes, however its operands lie: matrices of a batch may lie otherwise in eager than inside a launch."""
+        return predict(replace(self._product(splits, NOWHERE), plain=None), self.bounds.machine)
+
     def product_bytes(self) -> int:
         """Bytes of a product's first operand and of its result."""
         kernel = self._product(self.given, NOWHERE)

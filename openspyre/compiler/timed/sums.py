@@ -1,6 +1,6 @@
 """How a product's sum is divided. Bits hang on it, so it follows from the op alone: eager and graphs divide the same product alike.
 
-The documented division of k stands unless the clock, which sees the op by itself with all its tensors in memory, says otherwise:
+The documented division of k stands unless the clock, which sees the op's shape alone with all its tensors in memory, says otherwise:
 another one is faster than all with this k by more than the clock may err; or a whole k is no slower, and what could then stay in the scratchpads, the first
 operand and the result, would cost more through memory than the clock may err.
 """
@@ -17,21 +17,21 @@ def with_timed_sum(priced: PricedOp) -> Splits:
     given = priced.given
     if not priced.is_matmul:
         return given
-    now = priced.price(given)
+    now = priced.price_of_shape(given)
     if now.kernel_class is KernelClass.SMALL:
         return given
     error = now.band.p90 * now.time_us
-    found = sorted(priced.divisions(sums=True), key=lambda splits: (priced.price(splits).time_us, splits))
+    found = sorted(priced.divisions(sums=True), key=lambda splits: (priced.price_of_shape(splits).time_us, splits))
     if not found:
         return given
     best = found[0]
-    same = min(priced.price(splits).time_us for splits in found if _sums(priced, splits) == priced.reduced)
-    if same - priced.price(best).time_us > error:
+    same = min(priced.price_of_shape(splits).time_us for splits in found if _sums(priced, splits) == priced.reduced)
+    if same - priced.price_of_shape(best).time_us > error:
         return best
     if max(priced.reduced) > 1:
         whole = next((splits for splits in found if max(_sums(priced, splits)) == 1), None)
         if whole is not None:
-            gain = now.time_us - priced.price(whole).time_us
+            gain = now.time_us - priced.price_of_shape(whole).time_us
             if gain >= 0 and gain + _round_trip_us(priced) > error:
                 return whole
     return given
