@@ -19,8 +19,7 @@ from torch_spyre.inductor.launching import launch
 DIFFERENT = {
     "coarse_tile": "hints for tiles are not honoured: the whole tensor is divided, and tiles are not copied out",
     "embedding": "the table is gathered from where it lies, not moved into the pool before",
-    "index_rows": "as embedding; and indices below 0 are wrapped by an op of ours",
-    "index_put_rows": "indices below 0 are wrapped by an op of ours",
+    "index_rows": "as embedding",
     "max_last": "the result is laid out densely, the reference leaves one value a stick",
     "sum_last": "the result is laid out densely, the reference leaves one value a stick",
     "relayout_mm_pw": "pointwise ops run where the graph has them, not where they are first needed",

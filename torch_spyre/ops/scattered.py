@@ -18,7 +18,7 @@ from openspyre.spec.ops import Indexing
 from torch_spyre.ops import masked
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.creation import held_as
-from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, indexed_space, usable, wrapped
+from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, flat, indexed_space, usable
 from torch_spyre.ops.movement import flattened, move
 from torch_spyre.ops.plans import CallPlan
 
@@ -100,7 +100,9 @@ def _index_put(call: Call, builder: ProgramBuilder) -> Scatter | None:
         return None
     space = indexed_space(tuple(x.shape), dims, tuple(torch.broadcast_shapes(*(index.shape for index in indices))))
     sizes = tuple(x.shape[d] for d in dims)
-    index = wrapped(builder, indices, sizes, row_major(sizes))
+    index = flat(builder, indices, sizes)
+    if index is None:
+        return None
     along = replace(index, strides=space.index_strides(index.strides))
     read = builder.read(values, values.expand(space.size).stride())
     return Scatter(space, dims, read, along, bool(call.given["accumulate"]))

@@ -94,9 +94,13 @@ class _Rows:
             order = (self.lane, *order[:-1])
         if order[-1] != self.chosen and self.chosen in dict(walk.gaps):
             raise NoSuchOp("rows are left out between those it chooses among, and no field says how many")
-        told = buffer.role is not ir.Role.TEMP and self._rows(order, walk, sizes, buffer) == self.op.dims[-1].size
+        temp = buffer.role is ir.Role.TEMP
+        told = not (temp and (walk.offset or access.buffer in self.lowering.untold))
+        told = told and self._rows(order, walk, sizes, buffer) == self.op.dims[-1].size
         if walk.skipped > 1 or not (told or (order[-1] == self.chosen and self._stays_inside())):
-            raise NoSuchOp("no field says how many rows its table has, and the argument's length does not tell")
+            raise NoSuchOp(
+                "no field says how many rows its table has, and neither its argument's length nor the op that fills it tells"
+            )
         return Operand(form, base, replace(walk, order=order), Indirection.VALUE, self.chosen)
 
     def _stays_inside(self) -> bool:

@@ -26,11 +26,12 @@ _AMBIGUOUS = 64  # a smaller gap of a restickify may be read as rows that memory
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """Where buffers and numbers of a program are found."""
+    """Where buffers and numbers of a program are found. `untold`: temps whose length follows from no op that fills them."""
 
     buffers: Mapping[str, ir.Buffer]
     place: Callable[[str], Address]
     number: Callable[[ir.Scalar | float, DataFormats], Address]
+    untold: frozenset[str] = frozenset()
 
     def operation(self, op: ir.Op) -> Operation | str:
         """The op of the hardware; a reason if there is none."""

@@ -185,7 +185,7 @@ def test_an_integer_of_64_bits_that_wraps_is_left_to_the_card_to_tell() -> None:
 def test_constants_that_a_program_brings_are_computed_with() -> None:
     values = np.arange(-4, 4, dtype=np.int64)
     held = replace(flat("list", role=Role.CONSTANT), values=values.tobytes())
-    wrap = op("wrap_index", at("t", "int32"), at("list"), Iota(100, (0,)))
+    wrap = op("remainder", at("t", "int32"), at("list"), Iota(100, (0,)))
     cast = op("cast", at("c", "float32"), at("t", "int32"))
     add = op("add", at("out", "float32"), at("x", "float32"), at("c", "float32"))
     result = folded(wrap, cast, add, buffers=(OUT, X, held, flat("t", "int32"), flat("c", "float32")), scalars=())
