@@ -13,7 +13,7 @@ from openspyre.compiler.ir import Access, Program
 from openspyre.compiler.legality import turned
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.spec.layout import SpyreTensorLayout
-from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.ops import TABLE, Indexing, Kind
 
 
 def preferred_layouts(program: Program, lowered: Program, movable: Collection[str]) -> dict[str, SpyreTensorLayout]:
@@ -36,11 +36,13 @@ def preferred_layouts(program: Program, lowered: Program, movable: Collection[st
 
 
 def _moved_by_all(lowered: Program) -> frozenset[str]:
-    """What only relayouts read, and contractions that turn it block by block."""
+    """What only relayouts read, and contractions that turn it block by block. A copy for a gather leaves rows in their sticks."""
     buffers = {buffer.name: buffer for buffer in lowered.buffers}
+    tables = {op.accesses[0].buffer for op in lowered.ops if TABLE[op.row].indexing is Indexing.READ}
     moved, read = set(), set()
     for op in lowered.ops:
-        source = op.inputs[0] if TABLE[op.row].kind is Kind.MOVEMENT else turned(op, buffers)
+        moves = TABLE[op.row].kind is Kind.MOVEMENT and not (op.row == "identity" and op.outputs[0].buffer in tables)
+        source = op.inputs[0] if moves else turned(op, buffers)
         aside = source.buffer if isinstance(source, Access) else None
         moved |= {aside}
         read |= {access.buffer for access in op.accesses if access.buffer != aside}

@@ -60,7 +60,7 @@ EXTENSIONS = {
     "index_broadcast": "flat_index gather",
     "last_token": "flat_index gather sub",
     "index_by_two_tensors": "flat_index gather",
-    "moved_to_experts_and_back": "gather scatter_elements smallest_first",
+    "moved_to_experts_and_back": "scatter_elements smallest_first",
     "index_along_last_dim": "gather",
     "index_and_slice": "gather",
     "index_put_accumulate": "scatter_add",
