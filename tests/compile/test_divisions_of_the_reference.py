@@ -23,7 +23,6 @@ DIFFERENT = {
     "relayout_mm_pw": "pointwise ops run where the graph has them, not where they are first needed",
     "swiglu_block": "the second norm runs where the graph has it, not where it is first needed",
     "sdpa": "attention in the form of June, not the flash form",
-    "topk_8": "the eight largest are found by an op of ours",
     "transpose_add": "the first operand is turned, not the second",
 }
 WHOLE_NUMBERS = {"embedding": [0], "index_rows": [0], "index_put_rows": [1]}

@@ -9,16 +9,20 @@ from openspyre.program.model import Dim, Gather, LaneBlock, Map, Operand, Operan
 from openspyre.program.verify import problems
 from openspyre.spec.ops.expression import Lane, trace
 
-HALF = {"dtype": "float16", "data_format": "SEN169_FP16"}
+
+def half(symbol: int, *strides: int) -> Operand:
+    return Operand(OperandKind.VECTOR, symbol, 0, strides, dtype="float16", data_format="SEN169_FP16")
+
+
 COPY = trace(lambda x: x, (Lane.FLOAT,))
 # x [10, 128] as [2, 10, 64] is copied to [10, 2, 64] in the pool, of which rows go to y [4, 128].
 X, Y, POOL = 0, 2, 3
-TABLE = Operand(OperandKind.VECTOR, POOL, 0, (64, 0), **HALF)
+TABLE = half(POOL, 64, 0)
 INDEX = Operand(OperandKind.SPLAT, 1, 0, (0, 1), dtype="int32", data_format="IEEE_INT32")
-OUT = Operand(OperandKind.VECTOR, Y, 0, (256, 64), **HALF)
+OUT = half(Y, 256, 64)
 LOAD = Map(
     "load", (Dim(2), Dim(10, 2)), LaneBlock(64, 128, 0),
-    (Operand(OperandKind.VECTOR, X, 0, (640, 64), **HALF),), (Operand(OperandKind.VECTOR, POOL, 0, (64, 128), **HALF),), COPY,
+    (half(X, 640, 64),), (half(POOL, 64, 128),), COPY,
 )  # fmt: skip
 ROWS = Gather("rows", (Dim(2), Dim(4)), LaneBlock(64, 128, 0), (TABLE, INDEX), (OUT,), COPY, 128, 10)
 

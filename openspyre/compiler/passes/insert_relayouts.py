@@ -16,7 +16,7 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Indexing, Kind, OpClass
 
-_WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION)
+_WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION, Kind.SEARCH)
 
 
 @dataclass(frozen=True, slots=True)
