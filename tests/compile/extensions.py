@@ -58,11 +58,9 @@ EXTENSIONS = {
     "searching_by_compare": "sum",
     # indices that choose along several dims, or elements of sticks: integers are computed first
     "index_broadcast": "flat_index gather",
-    "last_token": "flat_index gather sub",
+    "last_token": "flat_index sub",
     "index_by_two_tensors": "flat_index gather",
     "moved_to_experts_and_back": "scatter_elements smallest_first",
-    "index_along_last_dim": "gather",
-    "index_and_slice": "gather",
     "index_put_accumulate": "scatter_add",
     "inverse_permutation": "scatter_elements",
     "inverse_permutation_of_int32": "scatter_elements",
