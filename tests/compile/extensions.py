@@ -87,7 +87,6 @@ EXTENSIONS = {
     "scatter_add": "scatter_add_elements",
     "scatter": "scatter_elements",
     "scatter_in_place": "scatter_elements",
-    "empty_filled_by_scatter": "scatter_elements",
     "scattered_into_itself": "scatter_elements",
     # functions that the hardware has not, or not in float32
     "argmax": "argmax",

@@ -143,7 +143,8 @@ def _index_fill(call: Call, builder: ProgramBuilder) -> Scatter | None:
 
 
 def _scatter(call: Call, builder: ProgramBuilder) -> Scatter | None:
-    """Every element has an index of its own: dims other than the indexed one are walked together."""
+    """Every element has an index of its own: dims other than the indexed one are walked together. An index that is stretched along one
+    of them chooses rows."""
     x, index = call.given["self"], call.given["index"]
     reduce = call.given.get("reduce")
     adds = call.binding.rows[0].indexing is Indexing.ADD or reduce in ("add", "sum")
@@ -162,7 +163,8 @@ def _scatter(call: Call, builder: ProgramBuilder) -> Scatter | None:
         values = builder.read(source, source.stride())
     else:
         values = _filled(call, builder, size)
-    return Scatter(space, (dim,), values, builder.read(index, index.stride()), adds, by_element=True)
+    by_element = not any(d != dim and index.shape[d] == x.shape[d] > 1 and index.stride(d) == 0 for d in range(x.dim()))
+    return Scatter(space, (dim,), values, builder.read(index, index.stride()), adds, by_element)
 
 
 def _filled(call: Call, builder: ProgramBuilder, size: tuple[int, ...]) -> Access:

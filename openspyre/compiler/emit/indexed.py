@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def indexed_operation(lowering: Lowering, op: ir.Op) -> Operation:
-    """On one core, as the documents have it. The dim that is chosen along goes by the name of the index's last dim."""
+    """On one core, as the documents have it. The dim that is chosen along goes by the name of the last dim that is the index's alone."""
     row = TABLE[op.row]
     source, index, target = op.inputs[0], op.inputs[1], op.outputs[0]
     if row.by_element or row.indexing is Indexing.ADD or len(op.inputs) != 2:
@@ -50,15 +50,14 @@ class _Rows:
             moved = [self.kept.index(single)]
         if len(self.kept) > MOST_DIMS - 1:
             raise NoSuchOp("it has too many dims")
-        self.chosen = moved[-1]
         found = lowering.sticks(op, self.table)
         if found.lane_dim is None or found.lane_dim == last or index.strides[found.lane_dim]:
             raise NoSuchOp("its index chooses elements of sticks, not rows")
         self.lane = self.kept.index(found.lane_dim)
-        if any(self.kept[place] == found.lane_dim for place in moved) or any(
-            found.strides[self.kept[m]] for m in moved
-        ):
-            raise NoSuchOp("its table moves along the index as well")
+        alone = [place for place in moved if not found.strides[self.kept[place]]]
+        if not alone:
+            raise NoSuchOp("its table moves along all dims of the index as well")
+        self.chosen = alone[-1]
 
     def operation(self) -> Operation:
         lanes = self.lowering.format(self.target).elems_per_stick()
