@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -98,22 +98,32 @@ def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
     return not isinstance(Lowering(buffers, bases.buffer, bases.number).operation(op), str)
 
 
-def untold_tables(ops: Iterable[ir.Op], buffers: Mapping[str, ir.Buffer]) -> frozenset[str]:
-    """Temps that an index chooses from, and that are not filled whole by each op that writes them: nobody can tell how long they are."""
+def untold_tables(
+    ops: Iterable[ir.Op], buffers: Mapping[str, ir.Buffer], fills: Callable[[ir.Op], bool] = lambda op: False
+) -> frozenset[str]:
+    """Temps that an index chooses from, and that are not filled whole before, by each op that writes them: nobody can tell how long
+    they are. `fills`: ops that are known to fill what they write."""
     ops = list(ops)
     tables = {op.accesses[place].buffer for op in ops if (place := table_place(op)) is not None}
     temps = {name for name in tables if buffers[name].role is ir.Role.TEMP}
-    found = set()
+    filled: set[str] = set()
+    untold: set[str] = set()
     for op in ops if temps else ():
-        for place, access in enumerate(op.outputs):
-            layout = buffers[access.buffer].layout
-            if access.buffer not in temps or table_place(op) == len(op.accesses) - len(op.outputs) + place:
-                continue
-            operation = template_of(op, buffers).operation
-            walk = None if operation is None else operation.targets[place].walk
-            if walk is None or layout is None or (walk.offset, walk.span) != (0, prod(layout.device_size)):
-                found.add(access.buffer)
-    return frozenset(found)
+        place = table_place(op)
+        chosen = None if place is None else op.accesses[place]
+        if chosen is not None and chosen.buffer in temps - filled:
+            untold.add(chosen.buffer)
+        for number, access in enumerate(op.outputs):
+            if access.buffer in temps and access is not chosen:
+                (filled if fills(op) or _is_whole(op, number, buffers) else untold).add(access.buffer)
+    return frozenset(untold)
+
+
+def _is_whole(op: ir.Op, number: int, buffers: Mapping[str, ir.Buffer]) -> bool:
+    """Whether an output of an op, as its SuperDSC has it, is a whole buffer."""
+    layout, operation = buffers[op.outputs[number].buffer].layout, template_of(op, buffers).operation
+    walk = None if operation is None else operation.targets[number].walk
+    return walk is not None and layout is not None and (walk.offset, walk.span) == (0, prod(layout.device_size))
 
 
 def table_place(op: ir.Op) -> int | None:

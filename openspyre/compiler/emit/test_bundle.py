@@ -295,6 +295,18 @@ def test_a_table_of_the_pool_that_no_op_fills_whole_has_no_length_to_tell() -> N
     assert [beyond.row for beyond in emitted.extensions] == ["gather"]
 
 
+def test_a_table_of_the_pool_that_nobody_fills_has_no_length_to_tell() -> None:
+    """torch.empty, set by an index: what lay there before tells nothing."""
+    x, index, y = buffer("x", (4, 128)), buffer("index", (4,), dtype="int64"), buffer("y", (16, 128), ir.Role.OUTPUT)
+    empty = replace(buffer("t", (16, 128), ir.Role.TEMP), unset=True)
+    dims = (ir.Dim("i", 4), ir.Dim("j", 128), ir.Dim("index", 16, reduced=True))
+    inputs = (ir.Access("x", 0, (128, 1, 0), "float16"), ir.Access("index", 0, (1, 0, 0), "int64"))
+    scatter = ir.Op("s", "scatter", dims, inputs, (ir.Access("t", 0, (0, 1, 128), "float16"),))
+    after = ir.Op("a", "abs", (ir.Dim("i", 16), ir.Dim("j", 128)), (whole(empty),), (whole(y),))
+    emitted = emit_bundle(pipeline.run(ir.Program("p", (x, index, empty, y), (scatter, after)), verify=True))
+    assert [beyond.row for beyond in emitted.extensions] == ["scatter"]
+
+
 def test_the_place_of_the_largest_is_the_first_of_one_rank() -> None:
     """Along the sticks there is no such op: x [64, 300] is turned first."""
     x, y = buffer("x", (64, 300)), buffer("y", (64,), ir.Role.OUTPUT, "int64")

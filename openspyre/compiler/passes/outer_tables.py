@@ -39,7 +39,7 @@ class OuterTables:
 class _Work:
     def __init__(self, ops: Sequence[ir.Op], buffers: dict[str, ir.Buffer], most_bytes: int) -> None:
         self.ops, self.buffers, self.most_bytes = ops, buffers, most_bytes
-        self.untold = untold_tables([op for op in ops if not _fills(op, buffers)], buffers)
+        self.untold = untold_tables(ops, buffers, lambda op: _fills(op, buffers))
         self.copied: dict[
             tuple[object, ...], ir.Access
         ] = {}  # copies already made, of tables that still are as they were
