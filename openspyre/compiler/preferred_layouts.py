@@ -19,11 +19,12 @@ from openspyre.spec.ops import TABLE, Indexing, Kind
 def preferred_layouts(program: Program, lowered: Program, movable: Collection[str]) -> dict[str, SpyreTensorLayout]:
     """Layouts for the movable inputs that every reader in `lowered`, made of `program`, moves or turns first.
 
-    One that somebody reads as it lies stays: a table whose rows are looked up, say.
+    One that somebody reads as it lies stays. A table whose rows are looked up, and no more, lies as its copies would.
     """
+    tables = {name: layout for name, layout in _tables(lowered).items() if name in movable}
     moved = _moved_by_all(lowered) & frozenset(movable)
     if not moved:
-        return {}
+        return tables
     asked = program
     for step in pipeline.passes():
         if isinstance(step, ChooseLayouts):
@@ -32,7 +33,21 @@ def preferred_layouts(program: Program, lowered: Program, movable: Collection[st
         asked = step.run(asked)
     present = {buffer.name: buffer.layout for buffer in program.buffers}
     chosen = {buffer.name: buffer.layout for buffer in asked.buffers if buffer.name in moved}
-    return {name: layout for name, layout in chosen.items() if layout is not None and layout != present[name]}
+    return tables | {n: layout for n, layout in chosen.items() if layout is not None and layout != present[n]}
+
+
+def _tables(lowered: Program) -> dict[str, SpyreTensorLayout]:
+    """What nobody reads but to copy the whole of it for gathers, all in one layout."""
+    buffers = {buffer.name: buffer for buffer in lowered.buffers}
+    gathered = {op.accesses[0].buffer for op in lowered.ops if TABLE[op.row].indexing is Indexing.READ}
+    found: dict[str, set[SpyreTensorLayout | None]] = {}
+    for op in lowered.ops:
+        for access in op.accesses:
+            own, target = buffers[access.buffer], buffers[op.outputs[0].buffer]
+            whole = (own.size, own.stride) == (target.size, target.stride) and access.offset == 0
+            copies = op.row == "identity" and target.name in gathered and whole and access.strides == own.stride
+            found.setdefault(own.name, set()).add(target.layout if copies else None)
+    return {name: layout for name, (layout, *others) in found.items() if layout is not None and not others}
 
 
 def _moved_by_all(lowered: Program) -> frozenset[str]:
