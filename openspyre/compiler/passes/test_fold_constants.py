@@ -193,6 +193,19 @@ def test_constants_that_a_program_brings_are_computed_with() -> None:
     np.testing.assert_array_equal(only_constant(result), (values % 100).astype(np.float32))
 
 
+def test_a_constant_that_is_stretched_on_its_way_fills_its_target() -> None:
+    held = Buffer("one", "int64", (1,), (1,), Role.CONSTANT, values=np.array([7], np.int64).tobytes())
+    move = Op("move", "relayout", ALONG, (Access("one", 0, (0,), "int64"),), (at("t"),))
+    result = folded(
+        move,
+        op("add", at("out"), at("x"), at("t")),
+        buffers=(flat("out", role=Role.OUTPUT), flat("x", role=Role.INPUT), held, flat("t")),
+        scalars=(),
+    )
+    assert rows(result) == ["add"]
+    np.testing.assert_array_equal(only_constant(result), np.full(RANGE.shape, 7))
+
+
 @pytest.mark.parametrize(
     ("dtype", "scale", "stays"), [("float32", 1000, False), ("float16", 1, False), ("float16", 997, True)]
 )
