@@ -51,17 +51,18 @@ def computed(op: Op, known: Mapping[str, KnownValues]) -> Lanes | None:
         return None
     if not all(dim.size for dim in op.dims) or not all(_is_known(operand, op.dims, known) for operand in op.inputs):
         return None
-    target = op.outputs[0].dtype
+    target, size = op.outputs[0].dtype, [dim.size for dim in op.dims]
     if row.kind is Kind.MOVEMENT:
         source = op.inputs[0]
-        return _loaded(source, op.dims, known) if isinstance(source, Access) and source.dtype == target else None
+        same = isinstance(source, Access) and source.dtype == target
+        return np.broadcast_to(_loaded(source, op.dims, known), size) if same else None
     code = _code(op.row, tuple(_kinds(operand) for operand in op.inputs), _lane(target))
     if code is None:
         return None
     results = run(code, [_loaded(operand, op.dims, known) for operand in op.inputs], wraps=target != "int64")
     if results is None:
         return None
-    return np.broadcast_to(_stored(results[0], target), [dim.size for dim in op.dims])
+    return np.broadcast_to(_stored(results[0], target), size)
 
 
 def places(access: Access, dims: tuple[Dim, ...]) -> Lanes:

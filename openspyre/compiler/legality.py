@@ -36,9 +36,12 @@ _ENOUGH_LANES = 16
 def fills_lanes(op: Op, access: Access, among: Collection[int]) -> bool:
     """Whether one of these dims could run along an access's sticks: it fills them, or what it wastes is little."""
     longest = max((op.dims[d].size for d in among), default=0)
-    if not longest:
-        return False
-    return longest >= _ENOUGH_LANES or elements(op, access) // longest * STICK_BYTES <= _SPREAD_OUT
+    return longest > 0 and fills_sticks(longest, elements(op, access))
+
+
+def fills_sticks(lanes: int, count: int) -> bool:
+    """Whether a dim of so many lanes fills the sticks of a tensor of so many elements, or wastes little."""
+    return lanes >= _ENOUGH_LANES or count // lanes * STICK_BYTES <= _SPREAD_OUT
 
 
 def _lane_dims(op: Op) -> Collection[int]:
@@ -49,6 +52,8 @@ def _lane_dims(op: Op) -> Collection[int]:
         return said
     if row.kind is Kind.MOMENTS:
         return [d for d, dim in enumerate(op.dims) if dim.reduced]
+    if row.kind is Kind.SEARCH:
+        return [d for d, dim in enumerate(op.dims) if op.accesses[0].strides[d] and not dim.reduced and dim.size > 1]
     if row.documented and row.fold is Fold.ARG_MAX:
         kept = [d for d, dim in enumerate(op.dims) if not dim.reduced and dim.size > 1]
         return kept if fills_lanes(op, op.accesses[0], kept) else range(len(op.dims))

@@ -20,6 +20,7 @@ from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.name_dims import NameDims
 from openspyre.compiler.passes.order_sums import OrderSums
+from openspyre.compiler.passes.outer_tables import OuterTables
 from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_by_clock import PlanByClock
@@ -60,6 +61,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         NameDims(planning.ignore_hints),
         ChooseLayouts(),
         InsertRelayouts(),
+        OuterTables(),
         PackIndices(),
         StageProducts(),
         DecomposeRelayouts(),

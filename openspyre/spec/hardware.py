@@ -89,4 +89,5 @@ _LIST: list[HardwareOp] = [
     *_ops(Shape.SEARCH, "topkvalue"),
     *_ops(Shape.SEARCH, "topkindex", formats=(*_WIDE, DataFormats.IEEE_INT32, DataFormats.SENUINT32)),
 ]
+MOST_RANKS = 128  # that topkvalue and topkindex find
 HARDWARE: dict[str, HardwareOp] = {op.name: op for op in _LIST}

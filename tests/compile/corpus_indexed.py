@@ -46,6 +46,8 @@ GRAPHS = (
     graph("gather", lambda x, i: x.gather(1, i) * 2, half(4, 8), int64(4, 5)),
     graph("gather_along_first", lambda x, i: torch.take_along_dim(x, i, 0), half(8, 16), int64(3, 16)),
     graph("gather_of_argmax", lambda x: x.gather(-1, x.argmax(-1, keepdim=True)).squeeze(-1), half(5, 33)),
+    graph("gather_of_rows", lambda x, i: x.gather(1, i[:, :, None].expand(-1, -1, 70)) + 1, half(3, 8, 70), int64(3, 5)),
+    graph("scatter_of_rows", lambda x, i, y: x.scatter(0, i[:, None].expand(4, 70), y), half(8, 70), int64(4, high=1 << 20).seen(torch.argsort), half(4, 70)),
     graph("scatter", lambda x, i, y: x.scatter(1, i, y), half(4, 8), int64(4, 1), half(4, 1)),
     graph("scatter_of_number", lambda x, i: torch.zeros_like(x).scatter(1, i, 1.0), half(4, 8), int64(4, 1)),
     graph("scatter_add", lambda x: torch.zeros_like(x).scatter_add(0, torch.zeros(8, 16, dtype=torch.long, device=x.device), x), single(8, 16)),

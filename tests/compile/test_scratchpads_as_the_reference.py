@@ -26,10 +26,6 @@ OTHER_OPS = {
     "sdpa": "attention is not in the flash form",
     "sum_last": "totals are laid side by side for the caller",
     "max_last": "totals are laid side by side for the caller",
-    "index_rows": "negative indices are wrapped first",
-    "index_put_rows": "negative indices are wrapped first",
-    "embedding": "the table is read as it lies",
-    "topk_8": "topk has an op of our own",
     "swiglu_block": "the second norm comes before the first product, as it is written",
     "relayout_mm_pw": "the sum of a product is fused by torch, which puts the product behind its other operand",
 }

@@ -14,6 +14,7 @@ from openspyre.backend import FuseSteps
 from openspyre.card import cards
 from openspyre.program.verify import problems
 from openspyre.spec.encodings import sen169_decode
+from openspyre.spec.errors import IndexOutOfRange
 from openspyre.tools.launches import execute, prepare
 
 EXACT = {"cat_rows", "slice_cols", "transpose_add", "index_rows", "embedding", "index_put_rows", "cast_up", "where_cmp",
@@ -74,6 +75,26 @@ def _after(launch, *, fuse):
     assert problems(fused) == []
     after = execute(replace(prepared, program=fused) if fuse else prepared)
     return [found for found, argument in zip(after, launch.arguments, strict=True) if not argument.is_pool]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "rows"), [("index_rows", 2, 100), ("embedding", 2, 100), ("index_put_rows", 1, 64)]
+)
+def test_indices_below_0_count_from_the_end_of_a_foreign_bundles_table(name, place, rows):
+    graph = next((graph for graph in _GRAPHS if graph.name == name and graph.parent.name == "august"), None)
+    if graph is None:
+        pytest.skip(ABSENT)
+    (launch,) = launches(graph)
+    given = {number: argument.before.tobytes() for number, argument in enumerate(launch.arguments)}
+    index = np.frombuffer(given[place], np.int32).copy()
+    index[::2] -= rows
+    given[place] = index.tobytes()
+    after = execute(prepare(read_bundle(launch.bundle), given, None, launch.bundle))
+    assert bytes(after[3]) == launch.arguments[3].after.tobytes()
+    for wrong in (rows, -rows - 1):
+        index[3] = wrong
+        with pytest.raises(IndexOutOfRange, match=f"index {wrong} is out of bounds for a dimension of size {rows}"):
+            execute(prepare(read_bundle(launch.bundle), given | {place: index.tobytes()}, None, launch.bundle))
 
 
 _AUGUST = [graph for graph in _GRAPHS if graph.parent.name == "august"]

@@ -29,6 +29,7 @@ def images(made: Random, seed: int) -> list[np.ndarray]:
             bound = made.indices[number]
             values = rng.permutation(-bound)[: size // 4] if bound < 0 else rng.integers(0, bound, size // 4)
             codes = np.resize(values, size // 4).astype(np.int32)
+            codes -= abs(bound) * rng.integers(0, 2, codes.size).astype(np.int32)  # counted from the end
         elif form is FP16:
             codes = sen169_encode(rng.standard_normal(size // 2).astype(np.float32)).astype(np.uint16)
         elif form is DataFormats.SEN143_FP8:

@@ -52,6 +52,8 @@ def places(operation: Operation, tensor: Tensor, memory: Memory) -> Places:
         addresses = addresses + elements * word
     if present is not None:
         present = np.broadcast_to(present, addresses.shape)
+    if tensor is operation.output and tensor.component == "hbm" and tensor.indexed is None:
+        memory.filled[min(tensor.starts.values())] = 128 * int(np.prod([extents[dim][0] for dim in tensor.order]))
     return Places(_column(np.array(cores), rank), addresses, present)
 
 
@@ -60,8 +62,13 @@ def _positions(operation: Operation, tensor: Tensor, dim: str, memory: Memory) -
     if dim == tensor.indexed:
         index = operation.indices[tensor.index]
         where = places(operation, index, memory)
-        codes = memory.load(index, where.cores, where.addresses, index.format.word)
-        return index.format.decode(codes)
+        codes = memory.load(index, where.cores, where.addresses, np.dtype(np.int32)).astype(np.int64)
+        if (codes < 0).any():
+            rows = _table_rows(operation, tensor, _sizes(operation, tensor, sorted(tensor.starts)), memory)
+            codes = np.where(codes < 0, codes + rows, codes)
+            if (codes < 0).any():
+                raise BundleError(f"an index of {tensor.name} is below -{rows}, the rows it has")
+        return codes
     shape = [1] * (1 + len(operation.dims))
     shape[operation.axis(dim)] = operation.per_core(tensor, dim)
     return np.arange(operation.per_core(tensor, dim), dtype=np.int64).reshape(shape)
@@ -69,17 +76,22 @@ def _positions(operation: Operation, tensor: Tensor, dim: str, memory: Memory) -
 
 def _extents(operation: Operation, tensor: Tensor, memory: Memory, cores: list[int]) -> tuple[Extents, dict[str, int]]:
     """Sticks or rows that memory has of each dim, per core; and the dims of which it has fewer than are walked."""
+    sizes = _sizes(operation, tensor, cores)
+    if tensor.indexed not in (None, *tensor.gaps, tensor.order[-1]):
+        sizes[tensor.indexed] = sizes[tensor.indexed] * 0 + _table_rows(operation, tensor, sizes, memory)
+    rows = _absent_rows(operation, tensor, sizes, memory, cores)
+    for dim, there in rows.items():
+        sizes[dim] = sizes[dim] * 0 + there
+    return _in_sticks(tensor, sizes), rows
+
+
+def _sizes(operation: Operation, tensor: Tensor, cores: list[int]) -> Extents:
     sizes: Extents = {}
     for dim in tensor.order:
         walked = operation.sizes[dim] if tensor.component == "hbm" else operation.per_core(tensor, dim)
         gaps = np.array([tensor.gap(dim, core) for core in cores], dtype=np.int64)
         sizes[dim] = (walked if tensor.walks(dim) else 1) + gaps
-    if tensor.indexed is not None and tensor.indexed not in tensor.gaps:
-        sizes[tensor.indexed] = sizes[tensor.indexed] * 0 + _table_rows(operation, tensor, sizes, memory, cores)
-    rows = _absent_rows(operation, tensor, sizes, memory, cores)
-    for dim, there in rows.items():
-        sizes[dim] = sizes[dim] * 0 + there
-    return _in_sticks(tensor, sizes), rows
+    return sizes
 
 
 def _absent_rows(
@@ -121,14 +133,12 @@ def _distances_agree(operation: Operation, tensor: Tensor, extents: Extents, cor
     return True
 
 
-def _table_rows(operation: Operation, tensor: Tensor, sizes: Extents, memory: Memory, cores: list[int]) -> int:
+def _table_rows(operation: Operation, tensor: Tensor, sizes: Extents, memory: Memory) -> int:
     """No field holds the extent of an indexed table: it follows from the length of its buffer."""
-    if tensor.indexed == tensor.order[-1]:
-        return 1
     others = _in_sticks(tensor, sizes)
     rest = 128 * int(np.prod([others[d][0] for d in tensor.order if d != tensor.indexed]))
-    length = memory.buffer_length(tensor.starts[cores[0]]) if tensor.component == "hbm" else None
-    if length is None or length % rest:
+    length = memory.room(min(tensor.starts.values())) if tensor.component == "hbm" else None
+    if length is None or length < rest:
         raise BundleError(f"the extent of {tensor.name} in {tensor.indexed} stands in no field")
     return length // rest * tensor.sticks.get(tensor.indexed, 1)
 

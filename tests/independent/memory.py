@@ -18,6 +18,7 @@ class Memory:
         self.offsets = np.concatenate([[0], np.cumsum(room)]).astype(np.int64)
         self.spaces = {"hbm": np.zeros(self.offsets[-1], dtype=np.uint8), "lx": scratchpads.reshape(-1)}
         self.pool = pool
+        self.filled: dict[int, int] = {}  # by its first address, bytes of the tensor an op last wrote there
         for offset, image in zip(self.offsets, images, strict=False):
             self.spaces["hbm"][offset : offset + image.size] = image.reshape(-1)
 
@@ -29,6 +30,14 @@ class Memory:
         argument = address // SEGMENT
         known = argument != self.pool and argument < len(self.lengths)
         return int(self.lengths[argument]) if known else None
+
+    def room(self, address: int) -> int | None:
+        """Bytes from an address to the end of its argument; in the pool, to the end of what an op wrote there, if one did."""
+        argument = address // SEGMENT
+        if argument >= len(self.lengths):
+            return None
+        rest = int(self.lengths[argument]) - address % SEGMENT
+        return self.filled.get(address, rest) if argument == self.pool else rest
 
     def load(self, tensor: Tensor, cores: np.ndarray, addresses: np.ndarray, word: np.dtype) -> np.ndarray:
         return self.spaces[tensor.component].view(word)[self._words(tensor, cores, addresses, word)]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from moved import DTYPES, same, values
 
 by_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -214,6 +215,46 @@ def test_an_index_out_of_range_is_an_index_error(call):
         call(card, index).cpu()
     assert str(wrong[-1]) in str(caught.value)
     same(torch.ones(3, device="spyre") + 1, torch.full((3,), 2.0))  # the card works on
+
+
+FROM_THE_END = {
+    "embedding": lambda x, i: F.embedding(i(70), x[0]),
+    "index_select": lambda x, i: x.index_select(2, i(65)),
+    "gather": lambda x, i: x.gather(2, i(65).view(1, 1, -1).expand(5, 70, -1)),
+    "gather by rows": lambda x, i: x.gather(1, i(70).view(1, -1, 1).expand(5, -1, 65)),
+    "index": lambda x, i: x[:, i(70)],
+    "index of the last dim": lambda x, i: x[:, :, i(65)],
+    "index of a slice": lambda x, i: x[1:4, 10:60, 3:][:, i(50)],
+    "several indices": lambda x, i: x[i(5), i(70)],
+    "take": lambda x, i: x.take(i(5 * 70 * 65)),
+    "index_put": lambda x, i: x.index_put((i(5),), x[:3] * 2),
+    "index_put of elements": lambda x, i: x.index_put((i(5), i(70), i(65)), x[0, 0, :3]),
+    "index_add": lambda x, i: x.index_add(1, i(70), x[:, :3] * 2),
+    "index_copy": lambda x, i: x.index_copy(0, i(5), x[:3] * 2),
+    "index_fill": lambda x, i: x.index_fill(1, i(70), 3.0),
+    "scatter": lambda x, i: x.scatter(0, i(5).view(-1, 1, 1), 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(2, i(65).view(1, 1, -1), x[:1, :1, :3] * 2),
+}
+
+
+@pytest.mark.parametrize("call", FROM_THE_END.values(), ids=FROM_THE_END)
+def test_an_index_below_0_counts_from_the_end(call):
+    """Everywhere, also where torch's CPU refuses it."""
+    host = values(SHAPE, torch.float32)
+    right = call(host, lambda size: torch.tensor([1, size - 1, size - 2]))
+    same(call(host.to("spyre"), lambda size: torch.tensor([1, -1, -2]).to("spyre")), right)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda n: n, lambda n: -n - 1, lambda n: 2**31 - 1, lambda n: 1 - 2**31],
+    ids=("n", "-n - 1", "int32's end", "int32's begin"),
+)
+@pytest.mark.parametrize("call", FROM_THE_END.values(), ids=FROM_THE_END)
+def test_an_index_beyond_both_ends_is_an_index_error(call, wrong):
+    card = values(SHAPE, torch.float32).to("spyre")
+    with pytest.raises(IndexError, match="out of bounds"):
+        call(card, lambda size: torch.tensor([0, wrong(size), 0]).to("spyre")).cpu()
 
 
 @pytest.mark.parametrize("size", [(), (1,), (3,)], ids=str)

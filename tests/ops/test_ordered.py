@@ -4,6 +4,10 @@ import pytest
 import torch
 from moved import DTYPES, SHAPES, VIEWS, same, values
 
+from openspyre.compiler import pipeline
+from openspyre.spec.ops import TABLE, Kind
+from torch_spyre import _torch
+
 by_view = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 by_dtype = pytest.mark.parametrize("dtype", DTYPES)
 by_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -45,6 +49,13 @@ def test_nan_is_larger_than_infinity_and_zeros_are_equal():
         same(found.indices, host.sort(descending=descending, stable=True).indices)
 
 
+def test_the_largest_of_rows_with_nan():
+    host = torch.tensor([[1.0, float("nan"), float("inf"), -0.0, 0.0, float("-inf"), float("nan")]] * 20)
+    for dim, x in ((1, host), (0, host.t().contiguous())):
+        found, right = x.to("spyre").topk(6, dim), x.sort(dim=dim, descending=True, stable=True)
+        same(found.indices, right.indices.narrow(dim, 0, 6))
+
+
 def test_more_than_there_is():
     with pytest.raises(RuntimeError, match="out of range"):
         torch.ones(3, 5).to("spyre").topk(6)
@@ -84,3 +95,33 @@ def test_sums_run_in_float32_from_the_first_element_on():
         wanted[:, i] = wanted[:, i - 1] + host[:, i]
     same(host.to("spyre").cumsum(1), wanted)
     same(host.t().to("spyre").cumsum(0), wanted.t())
+
+
+RANKS = {1: "topkvalue", 6: "topkvalue", 7: "topkvalue", 8: "topkvalue", 128: "topkvalue", 37: "largest_first"}
+
+
+@pytest.mark.parametrize("k", RANKS)
+def test_the_hardware_finds_as_many_as_cores_can_share(k, lowered_rows):
+    """128 at most, four a core, evenly divided: 37 are sorted."""
+    host = values((130, 70), torch.float16)
+    found, places = host.to("spyre").topk(k, dim=0)
+    right = host.sort(dim=0, descending=True, stable=True)
+    same(found, right.values[:k])
+    same(places, right.indices[:k])
+    assert lowered_rows[0] == RANKS[k]
+
+
+@pytest.fixture
+def lowered_rows(monkeypatch):
+    """Rows of the ops that eager programs are made of, without moves."""
+    rows = []
+    run = pipeline.run
+
+    def noted(program, *arguments, **options):
+        made = run(program, *arguments, **options)
+        rows.extend(op.row for op in made.ops if TABLE[op.row].kind is not Kind.MOVEMENT)
+        return made
+
+    monkeypatch.setattr(pipeline, "run", noted)
+    _torch.clear_eager_cache()
+    return rows

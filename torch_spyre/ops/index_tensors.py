@@ -1,4 +1,4 @@
-"""Index tensors of a call: which dims they replace, and how they become one non-negative index the card can follow."""
+"""Index tensors of a call: which dims they replace, and how they become one index the card can follow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from openspyre.compiler.ir import Access, Dim, Iota, Op, Operand
 from openspyre.spec.addressing import row_major
+from openspyre.spec.ops.indexed import MOST_FLAT
 from torch_spyre.ops.calls import ProgramBuilder, on_card
 
 INDEX_DTYPES = (torch.int64, torch.int32)
@@ -66,24 +67,21 @@ def indexed_space(shape: tuple[int, ...], dims: tuple[int, ...], broadcast: tupl
     return IndexedSpace(tuple(size), tuple(places.get(d) for d in range(len(shape))), first, broadcast)
 
 
-def wrapped(
-    builder: ProgramBuilder, indices: list[torch.Tensor], sizes: tuple[int, ...], strides: tuple[int, ...]
-) -> Access:
-    """One index over the broadcast shape: negative ones counted from the end, several dims added up by their strides."""
-    shape = torch.broadcast_shapes(*(index.shape for index in indices))
+def flat(builder: ProgramBuilder, indices: list[torch.Tensor], sizes: tuple[int, ...]) -> Access | None:
+    """One index over the broadcast shape: one for a single dim as it is, those of several dims added up. None if it gets too long."""
+    if len(indices) == 1:
+        return builder.read(indices[0], indices[0].stride())
+    if prod(sizes) > MOST_FLAT:
+        return None
+    shape = tuple(torch.broadcast_shapes(*(index.shape for index in indices)))
     dims = tuple(Dim(f"i{d}", extent) for d, extent in enumerate(shape))
     none = (0,) * len(shape)
     rest: Operand = Iota(0, none)
-    for number, (index, size, stride) in enumerate(zip(indices, sizes, strides, strict=True)):
-        target = Access(
-            builder.temp(f"index{number}", "int32", tuple(shape), row_major(shape)), 0, row_major(shape), "int32"
-        )
+    for number, (index, size, stride) in enumerate(zip(indices, sizes, row_major(sizes), strict=True)):
+        target = Access(builder.temp(f"index{number}", "int32", shape, row_major(shape)), 0, row_major(shape), "int32")
         read = builder.read(index, index.expand(shape).stride())
-        if len(indices) == 1 and stride == 1:
-            builder.add(Op(f"wrap{number}", "wrap_index", dims, (read, Iota(size, none)), (target,)))
-        else:
-            operands = (read, Iota(size, none), Iota(stride, none), rest)
-            builder.add(Op(f"wrap{number}", "flat_index", dims, operands, (target,)))
+        operands = (read, Iota(size, none), Iota(stride, none), rest)
+        builder.add(Op(f"flat{number}", "flat_index", dims, operands, (target,)))
         rest = target
     assert isinstance(rest, Access)
     return rest

@@ -14,7 +14,7 @@ from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import MAX_RANK
 from torch_spyre.ops import scattered
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
-from torch_spyre.ops.index_tensors import counting_through, counts_through, indexed_space, usable, wrapped
+from torch_spyre.ops.index_tensors import counting_through, counts_through, flat, indexed_space, usable
 from torch_spyre.ops.movement import flattened, move
 from torch_spyre.ops.plans import CallPlan
 
@@ -42,7 +42,7 @@ def compile_call(call: Call) -> CallPlan | None:
 def gather(
     builder: ProgramBuilder, size: tuple[int, ...], table: Access, count: int, step: int, index: Access, out: Access
 ) -> None:
-    """out[i] = table[i + index[i] * step], 0 <= index < count."""
+    """out[i] = table[i + index[i] * step], -count <= index < count: one below 0 counts from the end."""
     dims = (*(Dim(f"d{d}", extent) for d, extent in enumerate(size)), Dim("index", count, reduced=True))
     longer = [
         replace(access, strides=(*access.strides, last)) for access, last in ((table, step), (index, 0), (out, 0))
@@ -108,7 +108,9 @@ def _index(call: Call, builder: ProgramBuilder) -> bool:
         return False
     space = indexed_space(tuple(x.shape), dims, tuple(torch.broadcast_shapes(*(index.shape for index in indices))))
     sizes = tuple(x.shape[d] for d in dims)
-    index = wrapped(builder, indices, sizes, row_major(sizes))
+    index = flat(builder, indices, sizes)
+    if index is None:
+        return False
     table = _table(builder, x, dims)
     step, table = table.strides[dims[-1]], replace(table, strides=space.tensor_strides(table.strides))
     along = replace(index, strides=space.index_strides(index.strides))
@@ -120,7 +122,7 @@ def _take(call: Call, builder: ProgramBuilder) -> bool:
     x, index = call.given["self"], call.given["index"]
     if not (on_card(x) and usable(index)) or x.numel() == 0:
         return False
-    places = wrapped(builder, [index], (x.numel(),), (1,))
+    places = builder.read(index, index.stride())
     table = Access(flattened(builder, "table", x), 0, (0,) * index.dim(), dtype_name(x.dtype))
     gather(builder, tuple(index.shape), table, x.numel(), 1, places, builder.result())
     return True

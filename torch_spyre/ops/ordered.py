@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import torch
 
 from openspyre.compiler.ir import Access, Dim, Op
+from openspyre.compiler.legality import fills_sticks
+from openspyre.compiler.planner.constraints import slices_of_ranks
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import DataFormats, get_device_dtype
+from openspyre.spec.hardware import MOST_RANKS
 from openspyre.spec.layout import MAX_RANK
 from openspyre.spec.ops import Fold, Kind
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.movement import move
 from torch_spyre.ops.plans import CallPlan
+from torch_spyre.ops.programs import planned_machine, planning
 
 _KNOWN = {"self", "dim", "dtype", "out", "stable", "descending", "k", "largest", "sorted"}
+
+
+_MOST_DIMS = 5  # of a tensor that is searched: the documents have names for one more, which counts the ranks
+_FAST_SEARCH = 1 << 21  # elements times ranks
 
 
 def serves(binding: Binding) -> bool:
@@ -33,6 +42,8 @@ def compile_call(call: Call) -> CallPlan | None:
     builder = ProgramBuilder(call)
     if call.binding.rows[0].kind is Kind.SCAN:
         _scan(call, builder, x)
+    elif _is_search(call, x):
+        _search(call, builder, x)
     else:
         _sort(call, builder, x)
     return builder.plan()
@@ -87,6 +98,47 @@ def _sort(call: Call, builder: ProgramBuilder, x: torch.Tensor) -> None:
     builder.add(Op(aten_name(call.binding), row.name, dims, (source,), outputs))
     for number, (temp, kind) in enumerate(temps):
         move(builder, f"store{number}", kept.shape, kept.along(temp, kind), _result(builder, number))
+
+
+def _is_search(call: Call, x: torch.Tensor) -> bool:
+    """Whether the hardware finds the k largest: few enough, divided evenly, and with another dim to lie along the sticks.
+
+    Every rank is a search of its own: where there are many, this card sorts faster.
+    """
+    k = call.given.get("k")
+    if k is None or not call.given["largest"] or not x.is_floating_point() or not 1 <= k <= MOST_RANKS:
+        return False
+    if k * x.numel() > _FAST_SEARCH and planning().strategy != "documented":
+        return False
+    if slices_of_ranks(k, planned_machine().cores) is None:
+        return False
+    dim = call.given["dim"] % max(x.dim(), 1)
+    longest = max((n for d, n in enumerate(x.shape) if d != dim), default=1)
+    return x.dim() <= _MOST_DIMS and longest > 1 and x.shape[dim] > 1 and fills_sticks(longest, x.numel())
+
+
+def _search(call: Call, builder: ProgramBuilder, x: torch.Tensor) -> None:
+    """Values and places, each by an op of its own: whoever needs one alone has one alone computed."""
+    dim, shape = call.given["dim"] % x.dim(), tuple(x.shape)
+    source = builder.read(x, x.stride())
+    if source.offset or source.strides != row_major(shape):
+        dense = Access(builder.temp("rows", source.dtype, shape, row_major(shape)), 0, row_major(shape), source.dtype)
+        move(builder, "rows.load", shape, source, dense)
+        source = dense
+    sizes = [call.given["k"] if d == dim else n for d, n in enumerate(shape)]
+    dims = (*(Dim(f"d{d}", n) for d, n in enumerate(sizes)), Dim("row", shape[dim], reduced=True))
+    read = replace(source, strides=(*(0 if d == dim else s for d, s in enumerate(source.strides)), source.strides[dim]))
+    for number, row in enumerate(("topkvalue", "topkindex")):
+        result = builder.result(number=number)
+        builder.add(
+            Op(
+                f"{aten_name(call.binding)}{number}",
+                row,
+                dims,
+                (read,),
+                (replace(result, strides=(*result.strides, 0)),),
+            )
+        )
 
 
 def _result(builder: ProgramBuilder, number: int) -> Access:

@@ -18,7 +18,7 @@ from openspyre.spec.ops import Indexing
 from torch_spyre.ops import masked
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, aten_name, dtype_name, on_card
 from torch_spyre.ops.creation import held_as
-from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, indexed_space, usable, wrapped
+from torch_spyre.ops.index_tensors import IndexedSpace, counting_through, counts_through, flat, indexed_space, usable
 from torch_spyre.ops.movement import flattened, move
 from torch_spyre.ops.plans import CallPlan
 
@@ -100,7 +100,9 @@ def _index_put(call: Call, builder: ProgramBuilder) -> Scatter | None:
         return None
     space = indexed_space(tuple(x.shape), dims, tuple(torch.broadcast_shapes(*(index.shape for index in indices))))
     sizes = tuple(x.shape[d] for d in dims)
-    index = wrapped(builder, indices, sizes, row_major(sizes))
+    index = flat(builder, indices, sizes)
+    if index is None:
+        return None
     along = replace(index, strides=space.index_strides(index.strides))
     read = builder.read(values, values.expand(space.size).stride())
     return Scatter(space, dims, read, along, bool(call.given["accumulate"]))
@@ -141,7 +143,8 @@ def _index_fill(call: Call, builder: ProgramBuilder) -> Scatter | None:
 
 
 def _scatter(call: Call, builder: ProgramBuilder) -> Scatter | None:
-    """Every element has an index of its own: dims other than the indexed one are walked together."""
+    """Every element has an index of its own: dims other than the indexed one are walked together. An index that is stretched along one
+    of them chooses rows."""
     x, index = call.given["self"], call.given["index"]
     reduce = call.given.get("reduce")
     adds = call.binding.rows[0].indexing is Indexing.ADD or reduce in ("add", "sum")
@@ -160,7 +163,8 @@ def _scatter(call: Call, builder: ProgramBuilder) -> Scatter | None:
         values = builder.read(source, source.stride())
     else:
         values = _filled(call, builder, size)
-    return Scatter(space, (dim,), values, builder.read(index, index.stride()), adds, by_element=True)
+    by_element = not any(d != dim and index.shape[d] == x.shape[d] > 1 and index.stride(d) == 0 for d in range(x.dim()))
+    return Scatter(space, (dim,), values, builder.read(index, index.stride()), adds, by_element)
 
 
 def _filled(call: Call, builder: ProgramBuilder, size: tuple[int, ...]) -> Access:

@@ -140,13 +140,19 @@ struct Step {
   std::vector<View> views;  // source, target
 
   // Gather/Scatter: inputs[0] is the table (Vector), inputs[1] the index (one value per point of the index loops,
-  // int32); the index counts steps of `index_stride` elements in the table, 0 <= index < index_bound.
+  // int32); the index counts steps of `index_stride` elements in the table, -index_bound <= index < index_bound: one
+  // below 0 counts from the end.
   int64_t index_stride = 0;
   int64_t index_bound = 0;
   bool accumulate = false;
 
   std::vector<int32_t> cores = {};  // the core of each slice, first loop fastest; empty: slice i is core i's
 };
+
+// The row that an index names: what is not below `bound` afterwards names none.
+inline uint32_t indexed_row(uint32_t index, int64_t bound) {
+  return index < bound ? index : index + static_cast<uint32_t>(bound);
+}
 
 // A counted loop around steps [first, end): they run `count` times, each time with their operands moved by `advance`.
 struct Repeat {

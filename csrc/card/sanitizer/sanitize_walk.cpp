@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 #include "program/box_parts.h"
 #include "steps/contract.h"
@@ -225,8 +226,11 @@ bool StepWalk::load_index(const StreamOffsets& at, int valid) {
   if (lane >= 0 || !findings_.harmless()) return false;
   load_blocks(index_port_, bases_[1], &at[1], 1, index_.data());
   const int indices = step_.inputs[1].kind == OperandKind::Vector ? valid : 1;
-  return std::all_of(index_.begin(), index_.begin() + indices,
-                     [&](Lane i) { return i < static_cast<uint64_t>(step_.index_bound); });
+  for (Lane& i : std::span(index_).first(static_cast<size_t>(indices))) {
+    i = indexed_row(i, step_.index_bound);
+    if (i >= static_cast<uint64_t>(step_.index_bound)) return false;
+  }
+  return true;
 }
 
 void StepWalk::gather_lanes(const StreamOffsets& at, int valid) {

@@ -42,16 +42,18 @@ class IndexedStep : public PreparedStep {
   }
 
   Lane checked(Lane index) const {
-    if (index >= static_cast<uint64_t>(step_.index_bound)) [[unlikely]]
+    const Lane row = indexed_row(index, step_.index_bound);
+    if (row >= static_cast<uint64_t>(step_.index_bound)) [[unlikely]]
       refuse(static_cast<int32_t>(index));
-    return index;
+    return row;
   }
 
-  // A flat index over several dims was checked when it was computed: one beyond its dim comes as INT32_MIN + itself.
+  // A flat index over several dims was checked when it was computed: one beyond its dim comes as -3 * 2^29 + itself.
   [[noreturn]] void refuse(int64_t index) const {
     const bool flat = index < -(int64_t{1} << 30);
     const std::string bound = flat ? "its dimension" : "a dimension of size " + std::to_string(step_.index_bound);
-    fail(Fault::IndexOutOfRange, step_.name + ": index " + std::to_string(flat ? index + (int64_t{1} << 31) : index) +
+    fail(Fault::IndexOutOfRange, step_.name + ": index " +
+                                     std::to_string(flat ? index + 3 * (int64_t{1} << 29) : index) +
                                      " is out of bounds for " + bound);
   }
 

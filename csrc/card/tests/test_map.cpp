@@ -115,7 +115,7 @@ bool random_index_agrees(uint64_t seed, bool scatter) {
   Operand index = random_operand(random, step, launch, kInt, OperandKind::Splat, [&](size_t k) { return chooses[k]; });
   auto& indices = launch.memory[static_cast<size_t>(index.symbol)];
   for (size_t at = 0; at < indices.size(); at += 4) {
-    const auto value = static_cast<int32_t>(pick(random, 0, step.index_bound - 1));
+    const auto value = static_cast<int32_t>(pick(random, -step.index_bound, step.index_bound - 1));
     std::memcpy(indices.data() + at, &value, 4);
   }
   const Operand other = random_operand(random, step, launch, element, OperandKind::Vector, all);
@@ -130,7 +130,8 @@ bool random_index_agrees(uint64_t seed, bool scatter) {
   return agrees(step, launch, [&] {
     each_point(step.loops, all, {}, [&](const Index& at) {
       Operand moved = table;
-      moved.offset += static_cast<int32_t>(load(launch, index, at, 0)) * step.index_stride;
+      const auto i = static_cast<int32_t>(load(launch, index, at, 0));
+      moved.offset += (i < 0 ? i + step.index_bound : i) * step.index_stride;
       for (int64_t lane = 0; lane < 64; ++lane) {
         if (!valid_lane(step, at, lane) && !step.lane.store_padding) continue;
         Bits value = evaluate(step.code, {load(launch, scatter ? other : moved, at, lane)})[0];
@@ -163,7 +164,7 @@ bool random_lane_gather_agrees(uint64_t seed) {
   each_point(step.loops, all, {}, [&](const Index& at) {
     for (int64_t lane = 0; lane < 64; ++lane)
       if (valid_lane(step, at, lane))
-        store(launch, index, at, lane, static_cast<Bits>(pick(random, 0, step.index_bound - 1)), true);
+        store(launch, index, at, lane, static_cast<Bits>(pick(random, -step.index_bound, step.index_bound - 1)), true);
   });
   const Operand output = random_operand(random, step, launch, kHalf, OperandKind::Vector, all);
   step.inputs = {table, index};
@@ -173,7 +174,8 @@ bool random_lane_gather_agrees(uint64_t seed) {
     each_point(step.loops, all, {}, [&](const Index& at) {
       for (int64_t lane = 0; lane < 64; ++lane) {
         if (!valid_lane(step, at, lane)) continue;
-        const auto j = static_cast<int64_t>(load(launch, index, at, lane));
+        const auto i = static_cast<int32_t>(load(launch, index, at, lane));
+        const int64_t j = i < 0 ? i + step.index_bound : i;
         Operand moved = table;
         moved.offset += j / 64 * table.tile_stride + j % 64;
         store(launch, output, at, lane, load(launch, moved, at, 0), false);
@@ -277,14 +279,19 @@ TEST(an_index_out_of_bounds_is_refused_by_name) {
     table.symbol = launch.add(random_bytes(random, kHalf, 64 * 4));
     index.kind = OperandKind::Splat;
     index.element = kInt;
-    index.symbol = launch.add(std::vector<std::byte>(128, std::byte{4}));
+    std::vector<std::byte> indices(128);
+    index.symbol = launch.add(indices);
     output.symbol = launch.add(random_bytes(random, kHalf, 64));
     step.inputs = {table, index};
     step.outputs = {output};
     step.index_stride = 64;
     step.index_bound = 4;
     step.code.results = {0};
-    CHECK_THROWS_SAYING(IndexOutOfRange, "embedding: index 67372036 is out of bounds for a dimension of size 4",
-                        agrees(step, launch, [] {}));
+    for (const int32_t wrong : {4, 67372036, -5, INT32_MIN / 2, INT32_MAX}) {
+      std::memcpy(launch.memory[static_cast<size_t>(index.symbol)].data(), &wrong, sizeof wrong);
+      CHECK_THROWS_SAYING(IndexOutOfRange,
+                          "embedding: index " + std::to_string(wrong) + " is out of bounds for a dimension of size 4",
+                          agrees(step, launch, [] {}));
+    }
   });
 }

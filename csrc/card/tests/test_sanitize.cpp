@@ -237,8 +237,12 @@ TEST(an_index_nobody_wrote_chooses_no_address) {
   index.fill(int64_t{15});
   run();
   CHECK_EQ(y.at<float>(0), 1.0f);
-  index.fill(int64_t{16});
-  CHECK_THROWS_SAYING(IndexOutOfRange, "index 16 is out of bounds", run());
+  index.fill(int64_t{-16});
+  run();
+  for (const int64_t wrong : {16, -17}) {
+    index.fill(wrong);
+    CHECK_THROWS_SAYING(IndexOutOfRange, "index " + std::to_string(wrong) + " is out of bounds", run());
+  }
 }
 
 TEST(two_cores_do_not_write_the_same_bytes) {

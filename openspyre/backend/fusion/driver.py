@@ -13,10 +13,11 @@ from openspyre.backend.fusion.operands_of_products import fed_by, read_through
 from openspyre.backend.fusion.relayout_chains import RelayoutChains
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
-from openspyre.program.model import Contract, Map, Operand, Reduce, Relayout, Rows
+from openspyre.backend.fusion.tables import chosen_through
+from openspyre.program.model import Contract, Gather, Map, Operand, Reduce, Relayout, Rows
 from openspyre.program.reach import itemsize
 
-_INLINING = (Map, Reduce, Rows, Contract)
+_INLINING = (Map, Reduce, Rows, Contract, Gather)
 _NESTS = (Map, Reduce, Rows)
 _FOLDING = (Reduce, Rows)
 
@@ -267,10 +268,12 @@ class Fusion(RelayoutChains):
 
 
 def _inlined(
-    reader: Map | Reduce | Rows | Contract, maker: Map, place: int, anywhere: bool
-) -> Map | Reduce | Rows | Contract | None:
+    reader: Map | Reduce | Rows | Contract | Gather, maker: Map, place: int, anywhere: bool
+) -> Map | Reduce | Rows | Contract | Gather | None:
     if isinstance(reader, Contract):
         return fed_by(reader, place, maker)
+    if isinstance(reader, Gather):
+        return chosen_through(reader, place, maker)
     return inlined(reader, place, maker, anywhere=anywhere) or read_through(reader, place, maker)
 
 

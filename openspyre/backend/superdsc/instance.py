@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -16,10 +16,18 @@ Locate = Callable[[int], Address]  # from a tensor's start to argument and byte
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Bytes of each argument. Those of `pools` hold many tensors: their length tells nothing about one."""
+    """Bytes of each argument. Those of `pools` hold many tensors: their length tells nothing about one, but what an op wrote there."""
 
     bytes: tuple[int, ...]
     pools: frozenset[int] = frozenset()
+    filled: Mapping[int, int] = field(
+        default_factory=dict
+    )  # by the byte of a pool at which it begins: bytes of a tensor
+
+    def behind(self, at: Address) -> int:
+        """Bytes from there to the end of the argument, or of the tensor of a pool that an op wrote there."""
+        rest = self.bytes[at.parameter or 0] - at.byte
+        return self.filled.get(at.byte, rest) if at.parameter in self.pools else rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +153,8 @@ def _strides(
     extents = {label: _extent(op, tensor, label) for label in tensor.order} | rows
     room = 0
     if unknown is not None:
-        # The extent of an indexed dim stands in no field: the argument's bytes tell.
-        at = locate(tensor.starts[0]) if tensor.component is Component.MEMORY else None
-        bytes_left = arguments.bytes[at.parameter or 0] - at.byte if at is not None else 0
+        # The extent of an indexed dim stands in no field: the argument's bytes tell, or who filled the table.
+        bytes_left = arguments.behind(locate(tensor.starts[0])) if tensor.component is Component.MEMORY else 0
         others = 128 * prod(extent for label, extent in extents.items() if label != unknown)
         room = extents[unknown] = max(1, bytes_left // others)
     strides: dict[str, int] = {}
@@ -183,6 +190,20 @@ def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, arguments: Argumen
         if best is None or verdict > best[0]:
             best = verdict, rows
     return best[1] if best is not None else {}
+
+
+def filled_by(op: SuperDsc, locate: Locate, arguments: Arguments) -> Iterator[tuple[int, int]]:
+    """Tensors of a pool that an op writes: the byte at which each begins, and its bytes."""
+    for tensor in (op.tensors[number] for number in op.outputs):
+        if tensor.component is not Component.MEMORY or tensor.indirection is Indirection.VALUE:
+            continue
+        first = min((locate(start) for start in set(tensor.starts)), key=lambda at: at.byte)
+        if first.parameter in arguments.pools:
+            rows = absent_rows(op, tensor, locate, arguments)
+            yield (
+                first.byte,
+                128 * prod(({label: _extent(op, tensor, label) for label in tensor.order} | rows).values()),
+            )
 
 
 def _extent(op: SuperDsc, tensor: Tensor, label: str) -> int:

@@ -11,7 +11,7 @@ from openspyre.artifact.superdsc import Indirection, SuperDsc
 from openspyre.backend.superdsc.contraction import lower_contraction
 from openspyre.backend.superdsc.extension import lower_extension
 from openspyre.backend.superdsc.indexed import lower_indexed
-from openspyre.backend.superdsc.instance import Arguments, Locate, Workspace, instances
+from openspyre.backend.superdsc.instance import Arguments, Locate, Workspace, filled_by, instances
 from openspyre.backend.superdsc.norms import lower_norm, lower_scale
 from openspyre.backend.superdsc.pointwise import CASTS, Lowering, lower_copy, lower_pointwise
 from openspyre.backend.superdsc.reduction import lower_exx2, lower_reduction
@@ -67,9 +67,16 @@ def lowering_of_name(op: str) -> Lowering | None:
 def compile_bundle(bundle: Bundle, argument_bytes: Sequence[int]) -> Program:
     """The program of a bundle whose arguments have so many bytes: its symbols are the arguments in order."""
     workspace = Workspace(len(argument_bytes))
+    indexed = any(tensor.indirection is Indirection.VALUE for op in bundle.ops.values() for tensor in op.tensors)
+    filled: dict[int, int] = {}
 
     def steps(execute: Execute, iterations: tuple[int, ...]) -> list[Step]:
-        return _steps(bundle, execute, iterations, argument_bytes, workspace)
+        arguments = Arguments(tuple(argument_bytes), frozenset({0} if bundle.has_pool else ()), filled)
+        op, locate = bundle.ops[execute.file], addresses(execute, iterations)
+        found = lowered_op(op, locate, arguments, workspace)
+        if indexed and op.extension is None:
+            filled.update(filled_by(op, locate, arguments))
+        return found
 
     body = repeated(bundle.function.body, steps)
     uses = tuple(_uses(bundle, body))
@@ -115,23 +122,14 @@ def _form(execute: Execute, iterations: tuple[int, ...]) -> tuple[tuple[int, int
 
 def _problems_of(bundle: Bundle, execute: Execute, iterations: tuple[int, ...], sizes: Sequence[int]) -> Iterator[str]:
     try:
-        steps = _steps(bundle, execute, iterations, sizes, Workspace(len(sizes)))
+        arguments = Arguments(tuple(sizes), frozenset({0} if bundle.has_pool else ()))
+        locate = addresses(execute, iterations)
+        steps = lowered_op(bundle.ops[execute.file], locate, arguments, Workspace(len(sizes)))
     except InvalidArgument as error:
         yield str(error)
         return
     for step in steps:
         yield from step_problems(step, len(sizes) + 1, 0)
-
-
-def _steps(
-    bundle: Bundle,
-    execute: Execute,
-    iterations: tuple[int, ...],
-    argument_bytes: Sequence[int],
-    workspace: Workspace,
-) -> list[Step]:
-    arguments = Arguments(tuple(argument_bytes), frozenset({0} if bundle.has_pool else ()))
-    return lowered_op(bundle.ops[execute.file], addresses(execute, iterations), arguments, workspace)
 
 
 def lowered_op(op: SuperDsc, locate: Locate, arguments: Arguments, workspace: Workspace) -> list[Step]:

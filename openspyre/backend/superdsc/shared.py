@@ -14,7 +14,7 @@ from openspyre.artifact.emitted import Emitted, Execution, Shared
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Indirection
 from openspyre.backend.known_numbers import with_known_numbers
-from openspyre.backend.superdsc.instance import Arguments, Workspace
+from openspyre.backend.superdsc.instance import Arguments, Workspace, filled_by
 from openspyre.backend.superdsc.lowering import lowered_op
 from openspyre.program.model import Node, Operand, OperandKind, Program, Relayout, Repeat, Space, Step, Use
 from openspyre.program.reach import itemsize
@@ -57,9 +57,10 @@ def compile_emitted(emitted: Emitted) -> Program:
         if argument.role == "number"
     }
     symbols = _Symbols(places, numbers)
-    sizes = Arguments(
-        tuple(a.bytes for a in arguments), frozenset(n for n, a in enumerate(arguments) if a.role == "pool")
-    )
+    filled: dict[int, int] = {}
+    pools = frozenset(n for n, a in enumerate(arguments) if a.role == "pool")
+    sizes = Arguments(tuple(a.bytes for a in arguments), pools, filled)
+    indexed = any(_chooses(execution) for execution in emitted.executions)
     workspace = 0
 
     def nodes(body: tuple[emitted_nodes.Node, ...]) -> Iterator[Node]:
@@ -69,6 +70,8 @@ def compile_emitted(emitted: Emitted) -> Program:
                 case Execution():
                     template = _template(node, sizes)
                     workspace = max(workspace, template.workspace)
+                    if indexed:
+                        filled.update(_filled(node, sizes))
                     bases = (*node.bases, None)
                     for step in template.steps:
                         yield _bound(step, node.name, bases, symbols, (len(tensors), pool))
@@ -97,20 +100,36 @@ def _template(execution: Execution, arguments: Arguments) -> _Template:
 
 def _sizes_that_count(execution: Execution, arguments: Arguments) -> Hashable:
     """Bytes behind each base where lengths of arguments say what no field does: rows of a table, rows that are not there."""
-    op = execution.shared.op
-    if any(tensor.indirection is Indirection.VALUE for tensor in op.tensors):
+    if _chooses(execution):
         return _behind(execution, arguments).bytes
-    if op.op != "ReStickifyOpHBM":
+    if execution.shared.op.op != "ReStickifyOpHBM":
         return None
     found = _behind(execution, arguments)
     return tuple(None if base in found.pools else bytes_ for base, bytes_ in enumerate(found.bytes))
+
+
+def _chooses(execution: Execution) -> bool:
+    return any(tensor.indirection is Indirection.VALUE for tensor in execution.shared.op.tensors)
+
+
+def _filled(execution: Execution, arguments: Arguments) -> dict[int, int]:
+    """Tensors of the pool that an execution writes."""
+    op, offsets, bases = execution.shared.op, execution.shared.offsets, execution.bases
+    if op.extension is not None or not any(base.parameter in arguments.pools for base in bases):
+        return {}
+
+    def locate(symbol: int) -> Address:
+        base, byte = offsets[-1 - symbol]
+        return bases[base] + byte
+
+    return dict(filled_by(op, locate, arguments))
 
 
 def _behind(execution: Execution, arguments: Arguments) -> Arguments:
     """The bases as arguments of their own."""
     bases = execution.bases
     return Arguments(
-        tuple(arguments.bytes[base.parameter or 0] - base.byte for base in bases),
+        tuple(arguments.behind(base) for base in bases),
         frozenset(number for number, base in enumerate(bases) if base.parameter in arguments.pools),
     )
 

@@ -14,10 +14,10 @@ from openspyre.backend.superdsc.pointwise import fold_over
 from openspyre.program.model import Operand, OperandKind, Reduce, Step
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.formats import DataFormats
+from openspyre.spec.hardware import MOST_RANKS  # each is a step
 from openspyre.spec.ops.expression import Lane, Value, call, constant, convert, select, trace
 from openspyre.spec.ops.row import Fold
 
-_MOST_RANKS = 128  # of the documented op; each is a step
 _OUT_OF_THE_RACE = -(1 << 31)
 _KEY_BITS = {DataFormats.SEN169_FP16: (0x7FFF, 0x7FFE, 0x8000), DataFormats.IEEE_FP32: (0x7FFFFFFF, None, 0x7FFFFFFF)}
 
@@ -30,9 +30,9 @@ def lower_topk(instance: Instance, workspace: Workspace) -> list[Step]:
         raise InvalidArgument(f"{op.name}: values are SEN169_FP16 or IEEE_FP32, and the result lies in memory")
     if target.tensor.stick in (searched, ranks) or source.tensor.stick == searched:
         raise InvalidArgument(f"{op.name}: the searched dim {searched} must lie outside the sticks")
-    if instance.size(ranks) > _MOST_RANKS:
+    if instance.size(ranks) > MOST_RANKS:
         raise InvalidArgument(
-            f"{op.name}: {instance.size(ranks)} ranks of {searched}; the op finds {_MOST_RANKS} at most"
+            f"{op.name}: {instance.size(ranks)} ranks of {searched}; the op finds {MOST_RANKS} at most"
         )
     axes = tuple(
         replace(axis, split=1) if axis.label == searched else axis for axis in instance.axes if axis.label != ranks

@@ -12,8 +12,8 @@ from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Provenance, SourcePlace
 from openspyre.compiler import ir
 from openspyre.compiler.emit.loops import Irregular, moving_bases, nodes
-from openspyre.compiler.emit.shared import Base, Given, template_of
-from openspyre.compiler.loops import ends, in_iteration
+from openspyre.compiler.emit.shared import Base, Given, Template, template_of, untold_tables
+from openspyre.compiler.loops import ends, in_iteration, listed
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
@@ -37,6 +37,7 @@ class _Emitter:
         self.numbers: dict[tuple[str, DataFormats], Address] = {}
         self.places = {argument.name: Address(number) for number, argument in enumerate(self.arguments)}
         self.places |= {b.name: _address(b) for b in program.buffers if b.role is ir.Role.TEMP}
+        self.untold = untold_tables((op for op, _ in listed(program.body)), self.buffers)
         self.extensions: list[Extension] = []
         self.written = 0
 
@@ -47,11 +48,9 @@ class _Emitter:
 
     def _execution(self, op: ir.Op, counts: tuple[int, ...]) -> Execution:
         """An op in loops of so many iterations; Irregular if it is another one from iteration to iteration."""
-        template = template_of(op, self.buffers, k_fast=self.k_fast)
+        template = self._template(op)
         if counts:
-            found = {
-                where: template_of(in_iteration(op, where), self.buffers, k_fast=self.k_fast) for where in ends(counts)
-            }
+            found = {where: self._template(in_iteration(op, where)) for where in ends(counts)}
             template = found[(0,) * len(counts)]
             if any((other.bases, other.reason) != (template.bases, template.reason) for other in found.values()):
                 raise Irregular
@@ -64,6 +63,9 @@ class _Emitter:
         self.written += 1
         name = f"{self.written - 1}_{template.shared.op.op}"
         return Execution(name, template.shared, bases, _provenance(op.name, op.row, op.origin))
+
+    def _template(self, op: ir.Op) -> Template:
+        return template_of(op, self.buffers, k_fast=self.k_fast, untold=self.untold)
 
     def _address(self, base: Base, op: ir.Op) -> Address:
         match base:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def indexed_operation(lowering: Lowering, op: ir.Op) -> Operation:
-    """On one core, as the documents have it. The dim that is chosen along goes by the name of the index's last dim."""
+    """On one core, as the documents have it. The dim that is chosen along goes by the name of the last dim that is the index's alone."""
     row = TABLE[op.row]
     source, index, target = op.inputs[0], op.inputs[1], op.outputs[0]
     if row.by_element or row.indexing is Indexing.ADD or len(op.inputs) != 2:
@@ -50,15 +50,14 @@ class _Rows:
             moved = [self.kept.index(single)]
         if len(self.kept) > MOST_DIMS - 1:
             raise NoSuchOp("it has too many dims")
-        self.chosen = moved[-1]
         found = lowering.sticks(op, self.table)
         if found.lane_dim is None or found.lane_dim == last or index.strides[found.lane_dim]:
             raise NoSuchOp("its index chooses elements of sticks, not rows")
         self.lane = self.kept.index(found.lane_dim)
-        if any(self.kept[place] == found.lane_dim for place in moved) or any(
-            found.strides[self.kept[m]] for m in moved
-        ):
-            raise NoSuchOp("its table moves along the index as well")
+        alone = [place for place in moved if not found.strides[self.kept[place]]]
+        if not alone:
+            raise NoSuchOp("its table moves along all dims of the index as well")
+        self.chosen = alone[-1]
 
     def operation(self) -> Operation:
         lanes = self.lowering.format(self.target).elems_per_stick()
@@ -94,9 +93,13 @@ class _Rows:
             order = (self.lane, *order[:-1])
         if order[-1] != self.chosen and self.chosen in dict(walk.gaps):
             raise NoSuchOp("rows are left out between those it chooses among, and no field says how many")
-        told = buffer.role is not ir.Role.TEMP and self._rows(order, walk, sizes, buffer) == self.op.dims[-1].size
+        temp = buffer.role is ir.Role.TEMP
+        told = not (temp and (walk.offset or access.buffer in self.lowering.untold))
+        told = told and self._rows(order, walk, sizes, buffer) == self.op.dims[-1].size
         if walk.skipped > 1 or not (told or (order[-1] == self.chosen and self._stays_inside())):
-            raise NoSuchOp("no field says how many rows its table has, and the argument's length does not tell")
+            raise NoSuchOp(
+                "no field says how many rows its table has, and neither its argument's length nor the op that fills it tells"
+            )
         return Operand(form, base, replace(walk, order=order), Indirection.VALUE, self.chosen)
 
     def _stays_inside(self) -> bool:

@@ -26,11 +26,12 @@ _AMBIGUOUS = 64  # a smaller gap of a restickify may be read as rows that memory
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """Where buffers and numbers of a program are found."""
+    """Where buffers and numbers of a program are found. `untold`: temps whose length follows from no op that fills them."""
 
     buffers: Mapping[str, ir.Buffer]
     place: Callable[[str], Address]
     number: Callable[[ir.Scalar | float, DataFormats], Address]
+    untold: frozenset[str] = frozenset()
 
     def operation(self, op: ir.Op) -> Operation | str:
         """The op of the hardware; a reason if there is none."""
@@ -46,6 +47,8 @@ class Lowering:
                     return self._reduction(op)
                 case Kind.CONTRACTION:
                     return self._contraction(op)
+                case Kind.SEARCH:
+                    return self._search(op)
                 case Kind.INDEXED:
                     return indexed_operation(self, op)
         except NoSuchOp as reason:
@@ -151,7 +154,7 @@ class Lowering:
         if not isinstance(source, ir.Access) or any(dim.size == 0 for dim in op.dims):
             raise NoSuchOp("it reduces no tensor")
         if known.shape is Shape.SEARCH:
-            return self._search(op, source, target)
+            return self._search(op)
         form = self.format(source)
         if (
             form is not self.format(target)
@@ -187,10 +190,14 @@ class Lowering:
             accumulates=True,
         )
 
-    def _search(self, op: ir.Op, source: ir.Access, target: ir.Access) -> Operation:
-        """The place of the largest along one dim outside the sticks: the first of one rank, which a dim of size 1 counts."""
+    def _search(self, op: ir.Op) -> Operation:
+        """The largest along one dim outside the sticks, or their places: as many as a dim counts that the source does not move along,
+        or the first, of a rank that a dim of size 1 counts."""
+        row, source, target = TABLE[op.row], op.inputs[0], op.outputs[0]
+        if not isinstance(source, ir.Access) or any(dim.size == 0 for dim in op.dims):
+            raise NoSuchOp("it searches no tensor")
         if self.format(source) not in HARDWARE["topkvalue"].formats or "float" not in source.dtype:
-            raise NoSuchOp(f"topkindex of the hardware does not search {source.dtype}")
+            raise NoSuchOp(f"{row.artifact} of the hardware does not search {source.dtype}")
         nest = Nest(self, op, [source], target)
         searched = [place for place, d in enumerate(nest.kept) if op.dims[d].reduced]
         if (
@@ -199,15 +206,16 @@ class Lowering:
             or nest.lane in searched
             or not source.strides[nest.kept[searched[0]]]
         ):
-            raise NoSuchOp("topkindex of the hardware searches one dim, which lies outside the sticks")
-        if any(not source.strides[d] for d in nest.kept):
+            raise NoSuchOp(f"{row.artifact} of the hardware searches one dim, which lies outside the sticks")
+        ranks = [d for d in nest.kept if not source.strides[d]]
+        if len(ranks) > (1 if row.kind is Kind.SEARCH else 0):
             raise NoSuchOp("its source is the same along a dim of its result, which would be taken for ranks")
-        found = nest.operand(target)
+        found, dims = nest.operand(target), nest.extents
         assert found.walk is not None
-        rank = len(nest.extents)
-        walk = replace(found.walk, order=(*found.walk.order, rank), strides=(*found.walk.strides, 0))
-        dims = (*nest.extents, Extent(1, 1))
-        return Operation("topkindex", dims, nest.lane, (nest.operand(source),), (replace(found, walk=walk),))
+        if not ranks:
+            walk = replace(found.walk, order=(*found.walk.order, len(dims)), strides=(*found.walk.strides, 0))
+            found, dims = replace(found, walk=walk), (*dims, Extent(1, 1))
+        return Operation(row.artifact, dims, nest.lane, (nest.operand(source),), (found,))
 
     def _contraction(self, op: ir.Op) -> Operation:
         first, second, target = op.inputs[0], op.inputs[1], op.outputs[0]

@@ -85,6 +85,7 @@ class _Writer:
         known = HARDWARE.get(operation.op.removesuffix("nonstick"))
         self.unit = operation.unit if known is None else known.unit
         self.product = known is not None and known.shape is Shape.CONTRACTION
+        self.own_dims = self.product or (known is not None and known.shape is Shape.SEARCH)
         count = len(operation.dims)
         self.labels = (
             list(_PRODUCT_LABELS[len(_PRODUCT_LABELS) - count :])
@@ -189,12 +190,12 @@ class _Writer:
         return self.stick_of_all if lane is None else self.labels[lane]
 
     def _order(self, operand: Operand) -> tuple[str, ...]:
-        """Dims it moves along, then those it is the same for; products list their own dims alone."""
+        """Dims it moves along, then those it is the same for; products and searches list their own dims alone."""
         walk = operand.walk
         moving = [self.labels[d] for d in walk.order] if walk is not None else []
         if self.filler is not None:
             moving.insert(0 if walk is not None and walk.skipped > 1 else len(moving), self.filler)
-        if operand.indirection is Indirection.INDEX or self.product:
+        if operand.indirection is Indirection.INDEX or self.own_dims:
             return tuple(moving)
         missing = [label for label in self.labels if label not in moving and label != self.stick_of_all]
         own = [self.stick_of_all] if self.stick_of_all not in moving else []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.emitted import Number, Shared
@@ -14,6 +15,7 @@ from openspyre.compiler.emit.lowering import Lowering
 from openspyre.compiler.emit.operation import Operation, superdsc_of
 from openspyre.compiler.structure import structure_of
 from openspyre.spec.formats import DataFormats
+from openspyre.spec.ops import TABLE, Indexing
 from openspyre.spec.sharing import Memo
 
 
@@ -44,14 +46,18 @@ _known: Memo[Template] = Memo()  # of a structure, wherever in the scratchpads i
 _placed: Memo[tuple[Template, Template]] = Memo()  # by id of the first of the two, and bytes
 
 
-def template_of(op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True) -> Template:
+def template_of(
+    op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True, untold: frozenset[str] = frozenset()
+) -> Template:
+    """`untold`: temps whose length no op tells that fills them."""
     accesses = op.accesses
     lies = tuple([_lies(buffers[access.buffer]) for access in accesses])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
     alike = tuple([names.index(name) for name in names])  # which of them are the same
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
-    key = (structure_of(op, buffers), lies, alike, attributes, k_fast)
-    found = _known.get(key, lambda: _made(op, buffers, k_fast))
+    unsure = tuple([name in untold for name in names]) if untold else ()
+    key = (structure_of(op, buffers), lies, alike, attributes, k_fast, unsure)
+    found = _known.get(key, lambda: _made(op, buffers, k_fast, untold))
     pads = tuple([_byte(buffers[access.buffer]) for access in accesses])
     if all(byte is None for byte in pads):
         return found
@@ -92,9 +98,47 @@ def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
     return not isinstance(Lowering(buffers, bases.buffer, bases.number).operation(op), str)
 
 
-def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer], k_fast: bool) -> Template:
+def untold_tables(
+    ops: Iterable[ir.Op], buffers: Mapping[str, ir.Buffer], fills: Callable[[ir.Op], bool] = lambda op: False
+) -> frozenset[str]:
+    """Temps that an index chooses from, and that are not filled whole before, by each op that writes them: nobody can tell how long
+    they are. `fills`: ops that are known to fill what they write."""
+    ops = list(ops)
+    tables = {op.accesses[place].buffer for op in ops if (place := table_place(op)) is not None}
+    temps = {name for name in tables if buffers[name].role is ir.Role.TEMP}
+    filled: set[str] = set()
+    untold: set[str] = set()
+    for op in ops if temps else ():
+        place = table_place(op)
+        chosen = None if place is None else op.accesses[place]
+        if chosen is not None and chosen.buffer in temps - filled:
+            untold.add(chosen.buffer)
+        for number, access in enumerate(op.outputs):
+            if access.buffer in temps and access is not chosen:
+                (filled if fills(op) or _is_whole(op, number, buffers) else untold).add(access.buffer)
+    return frozenset(untold)
+
+
+def _is_whole(op: ir.Op, number: int, buffers: Mapping[str, ir.Buffer]) -> bool:
+    """Whether an output of an op, as its SuperDSC has it, is a whole buffer."""
+    layout, operation = buffers[op.outputs[number].buffer].layout, template_of(op, buffers).operation
+    walk = None if operation is None else operation.targets[number].walk
+    return walk is not None and layout is not None and (walk.offset, walk.span) == (0, prod(layout.device_size))
+
+
+def table_place(op: ir.Op) -> int | None:
+    """Which access of an op an index chooses along: what a gather reads, what a scatter writes."""
+    match TABLE[op.row].indexing:
+        case None:
+            return None
+        case Indexing.READ:
+            return 0 if isinstance(op.inputs[0], ir.Access) else None
+    return len(op.accesses) - 1
+
+
+def _made(op: ir.Op, buffers: Mapping[str, ir.Buffer], k_fast: bool, untold: frozenset[str]) -> Template:
     bases = _Bases(op, buffers)
-    lowering = Lowering(buffers, bases.buffer, bases.number)
+    lowering = Lowering(buffers, bases.buffer, bases.number, untold)
     found = lowering.operation(op)
     if isinstance(found, str):
         made, reason = extension_op(op, buffers, lowering, bases.symbol), found

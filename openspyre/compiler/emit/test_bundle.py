@@ -18,6 +18,7 @@ from openspyre.artifact.fields import Problem
 from openspyre.artifact.superdsc import Axis, Constant, Indirection, Mask, SourcePlace, Stick, SuperDsc
 from openspyre.compiler import ir, pipeline
 from openspyre.compiler.emit import Emitted, emit_bundle
+from openspyre.compiler.passes.outer_tables import OuterTables
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
@@ -189,8 +190,8 @@ def test_rows_are_gathered_by_an_index_side_by_side() -> None:
     dims = (ir.Dim("i", 16), ir.Dim("j", 128), ir.Dim("index", 100, reduced=True))
     out = ir.Access("y", 0, (128, 1, 0), "float16")
     program = ir.Program("p", (table, index, y), (ir.Op("g", "gather", dims, inputs, (out,)),))
-    (op,) = ops(emit_bundle(pipeline.run(program)))
-    assert (op.op, op.cores, op.index) == ("identity", 1, 0)
+    copy, op = ops(emit_bundle(pipeline.run(program)))
+    assert [(made.op, made.cores, made.index) for made in (copy, op)] == [("identity", 25, None), ("identity", 1, 0)]
     assert [tensor.indirection for tensor in op.tensors] == [Indirection.INDEX, Indirection.VALUE, Indirection.NONE]
     assert (op.tensors[0].format, op.tensors[0].order, op.tensors[1].indexed) == (DataFormats.SENUINT32, ("mb",), "mb")
 
@@ -259,9 +260,9 @@ def test_a_stick_that_holds_somebody_elses_elements_is_not_written_whole() -> No
     assert set(made[made.index("abs") + 1 :]) == {"ReStickifyOpHBM", "identity"}
 
 
-@pytest.mark.parametrize(("last", "inside"), [(6, True), (7, False)])
-def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int, inside: bool) -> None:
-    """x[:, [6, 0, 3, last]] of [32, 7]: the columns lie behind each other in the pool, whose length says nothing of their number."""
+@pytest.mark.parametrize("last", [6, -7, 7])
+def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int) -> None:
+    """x[:, [6, 0, 3, last]] of [32, 7]: the columns lie behind each other in the pool; who put them there tells their number."""
     chosen = np.array([6, 0, 3, last], np.int32)
     x, y = buffer("x", (32, 7)), buffer("y", (32, 4), ir.Role.OUTPUT)
     index = replace(buffer("index", (4,), ir.Role.CONSTANT, "int32"), values=chosen.tobytes())
@@ -269,12 +270,41 @@ def test_elements_chosen_by_a_constant_are_rows_of_a_turned_tensor(last: int, in
     read = (ir.Access("x", 0, (7, 0, 1), "float16"), ir.Access("index", 0, (0, 1, 0), "int32"))
     op = ir.Op("op", "gather", dims, read, (ir.Access("y", 0, (4, 1, 0), "float16"),))
     emitted = emit_bundle(pipeline.run(ir.Program("p", (x, index, y), (op,)), verify=True))
-    assert [beyond.row for beyond in emitted.extensions] == ([] if inside else ["gather"])
-    if inside:
-        assert [made.op for made in ops(emitted)] == ["ReStickifyOpHBM", "identity", "ReStickifyOpHBM"]
-        table = ops(emitted)[1].tensors[ops(emitted)[1].inputs[0]]
-        assert table.indirection is Indirection.VALUE
-        assert table.order[-1] == table.indexed
+    assert [made.op for made in ops(emitted)] == ["ReStickifyOpHBM", "identity", "ReStickifyOpHBM"]
+    table = ops(emitted)[1].tensors[ops(emitted)[1].inputs[0]]
+    assert table.indirection is Indirection.VALUE
+    assert table.order[-1] == table.indexed
+
+
+def test_a_table_of_the_pool_that_no_op_fills_whole_has_no_length_to_tell() -> None:
+    """Two halves that meet in one temp: neither op that writes them says how many rows there are."""
+    halves, index = [buffer("a", (8, 128)), buffer("b", (8, 128))], buffer("index", (4,), dtype="int64")
+    joined, y = buffer("joined", (16, 128), ir.Role.TEMP), buffer("y", (4, 128), ir.Role.OUTPUT)
+    rows = (ir.Dim("i", 8), ir.Dim("j", 128))
+    made = [
+        ir.Op(half.name, "abs", rows, (whole(half),), (ir.Access("joined", 8 * 128 * n, (128, 1), "float16"),))
+        for n, half in enumerate(halves)
+    ]
+    dims = (ir.Dim("i", 4), ir.Dim("j", 128), ir.Dim("index", 16, reduced=True))
+    inputs = (ir.Access("joined", 0, (0, 1, 128), "float16"), ir.Access("index", 0, (1, 0, 0), "int64"))
+    made.append(ir.Op("g", "gather", dims, inputs, (ir.Access("y", 0, (128, 1, 0), "float16"),)))
+    program = ir.Program("p", (*halves, index, joined, y), tuple(made))
+    for step in pipeline.passes():
+        program = program if isinstance(step, OuterTables) else step.run(program)
+    emitted = emit_bundle(program)
+    assert [beyond.row for beyond in emitted.extensions] == ["gather"]
+
+
+def test_a_table_of_the_pool_that_nobody_fills_has_no_length_to_tell() -> None:
+    """torch.empty, set by an index: what lay there before tells nothing."""
+    x, index, y = buffer("x", (4, 128)), buffer("index", (4,), dtype="int64"), buffer("y", (16, 128), ir.Role.OUTPUT)
+    empty = replace(buffer("t", (16, 128), ir.Role.TEMP), unset=True)
+    dims = (ir.Dim("i", 4), ir.Dim("j", 128), ir.Dim("index", 16, reduced=True))
+    inputs = (ir.Access("x", 0, (128, 1, 0), "float16"), ir.Access("index", 0, (1, 0, 0), "int64"))
+    scatter = ir.Op("s", "scatter", dims, inputs, (ir.Access("t", 0, (0, 1, 128), "float16"),))
+    after = ir.Op("a", "abs", (ir.Dim("i", 16), ir.Dim("j", 128)), (whole(empty),), (whole(y),))
+    emitted = emit_bundle(pipeline.run(ir.Program("p", (x, index, empty, y), (scatter, after)), verify=True))
+    assert [beyond.row for beyond in emitted.extensions] == ["scatter"]
 
 
 def test_the_place_of_the_largest_is_the_first_of_one_rank() -> None:

@@ -10,13 +10,17 @@ from dataclasses import dataclass, replace
 
 from openspyre.compiler.emit.walk import fills_sticks
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
-from openspyre.compiler.legality import fills_lanes, fits, lanes_of, misfit_places, runs_along
+from openspyre.compiler.legality import elements, fills_lanes, fits, lanes_of, misfit_places, runs_along
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Indexing, Kind, OpClass
 
-_WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION)
+_SMALL_TABLE, _FEW = (
+    1 << 20,
+    16,
+)  # elements; a large table is turned for an index that names one in so many of them, not for a few
+_WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION, Kind.SEARCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,15 @@ class _Work:
         return [max(others, key=lambda d: op.dims[d].size)] * len(lanes)
 
     def _lanes_of_rows(self, op: Op) -> list[int | None] | None:
-        """A gather of elements by a constant takes whole rows instead, as the hardware does, if a dim can lie along them."""
-        if len(op.accesses) != 3 or self.buffers[op.accesses[1].buffer].values is None:
+        """A gather of elements takes whole rows instead, as the hardware does, if a dim can lie along them."""
+        if len(op.accesses) != 3:
             return None
         table, index, _ = op.accesses
         rows = [d for d, dim in enumerate(op.dims[:-1]) if dim.size > 1 and table.strides[d] and not index.strides[d]]
         if not rows or lanes_of(op, self.buffers)[0] in rows:
+            return None
+        turned, found = elements(op, table), elements(op, op.outputs[0])
+        if self.buffers[index.buffer].values is None and turned > max(_SMALL_TABLE, _FEW * found):
             return None
         if not all(fills_lanes(op, access, rows) for access in (table, op.outputs[0])):
             return None

@@ -9,6 +9,7 @@ from openspyre.compiler import ir
 from openspyre.compiler.emit.shared import has_hardware_op
 from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.choose_layouts import default_layout
+from openspyre.spec.addressing import row_major
 from openspyre.spec.ops import TABLE, Kind
 
 
@@ -17,7 +18,7 @@ class PackIndices:
     def run(self, program: ir.Program) -> ir.Program:
         if not any(_index(op) for op, _ in listed(program.body)):
             return program
-        return _relayouts_undone(_constants_packed(program))
+        return _moved(_relayouts_undone(_constants_packed(program)))
 
 
 def _relayouts_undone(program: ir.Program) -> ir.Program:
@@ -72,6 +73,45 @@ def _constants_packed(program: ir.Program) -> ir.Program:
     read = {access.buffer for op, _ in listed(body) for access in op.accesses}
     kept = tuple(buffer for buffer in buffers.values() if buffer.values is None or buffer.name in read)
     return replace(program, buffers=kept, body=body)
+
+
+def _moved(program: ir.Program) -> ir.Program:
+    """Gathers and scatters that the hardware takes so, and only so, read a copy of their index side by side in its sticks."""
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+
+    def with_copy(op: ir.Op) -> list[ir.Op]:
+        index = _index(op)
+        packed = None if index is None or index.advance else with_packed_index(op, f"{op.name}.index")
+        if index is None or packed is None or has_hardware_op(op, buffers):
+            return [op]
+        dense, temp = packed
+        if not has_hardware_op(dense, {**buffers, temp.name: temp}):
+            return [op]
+        buffers[temp.name] = temp
+        kept = [d for d, dim in enumerate(op.dims) if index.strides[d] and dim.size > 1]
+        sides = [
+            replace(each, strides=tuple(each.strides[d] for d in kept)) for each in (index, _index(dense) or index)
+        ]
+        dims = tuple(ir.Dim(op.dims[d].name, op.dims[d].size) for d in kept)
+        move = ir.Op(f"{op.name}.pack", "relayout", dims, (sides[0],), (sides[1],), origin=op.origin)
+        return [move, dense]
+
+    body = expanded(program.body, with_copy)
+    return replace(program, buffers=tuple(buffers.values()), body=body)
+
+
+def with_packed_index(op: ir.Op, name: str) -> tuple[ir.Op, ir.Buffer] | None:
+    """The op with an index that lies side by side in the sticks of a temp; None if it has none."""
+    index = _index(op)
+    if index is None:
+        return None
+    kept = [d for d, dim in enumerate(op.dims) if index.strides[d] and dim.size > 1]
+    size = tuple(op.dims[d].size for d in kept) or (1,)
+    temp = ir.Buffer(name, index.dtype, size, row_major(size), ir.Role.TEMP)
+    temp = replace(temp, layout=default_layout(temp))
+    strides = dict(zip(kept, temp.stride, strict=False))
+    dense = ir.Access(name, 0, tuple(strides.get(d, 0) for d in range(len(op.dims))), index.dtype)
+    return replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:])), temp
 
 
 def _index(op: ir.Op) -> ir.Access | None:

@@ -66,6 +66,19 @@ def test_a_weight_that_is_looked_up_as_well_stays() -> None:
     assert preferred(Program("tied", buffers, (rows, head)), "w") == {}
 
 
+def test_a_table_that_is_looked_up_alone_lies_row_by_row() -> None:
+    index = Buffer("index", "int64", (5,), (1,), Role.INPUT, SpyreTensorLayout([5], "int64"))
+    rows = Op("rows", "gather", (Dim("i", 5), Dim("d", 128), Dim("index", 320, reduced=True)),
+              (Access("w", 0, (0, 1, 128), "float16"), Access("index", 0, (1, 0, 0), "int64")),
+              (Access("x", 0, (128, 1, 0), "float16"),))  # fmt: skip
+    table, out = buffer("w", Role.INPUT, 320, 128), buffer("x", Role.OUTPUT, 5, 128)
+    (layout,) = preferred(Program("lookup", (index, table, out), (rows,)), "w").values()
+    assert list(layout.device_size) == [320, 2, 64]
+    laid = replace(table, layout=layout)
+    lowered = pipeline.run(Program("lookup", (index, laid, out), (rows,)), verify=True)
+    assert [op.row for op in lowered.ops] == ["gather"]
+
+
 def test_a_large_weight_is_not_tiled_into_padding() -> None:
     x, w = buffer("x", Role.INPUT, 5, 1 << 16), buffer("w", Role.INPUT, 9, 1 << 16)
     op = product("mm", 5, 9, 1 << 16, "x", Access("w", 0, (0, 1 << 16, 1), "float16"), "out")

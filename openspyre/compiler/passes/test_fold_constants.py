@@ -185,12 +185,25 @@ def test_an_integer_of_64_bits_that_wraps_is_left_to_the_card_to_tell() -> None:
 def test_constants_that_a_program_brings_are_computed_with() -> None:
     values = np.arange(-4, 4, dtype=np.int64)
     held = replace(flat("list", role=Role.CONSTANT), values=values.tobytes())
-    wrap = op("wrap_index", at("t", "int32"), at("list"), Iota(100, (0,)))
+    wrap = op("remainder", at("t", "int32"), at("list"), Iota(100, (0,)))
     cast = op("cast", at("c", "float32"), at("t", "int32"))
     add = op("add", at("out", "float32"), at("x", "float32"), at("c", "float32"))
     result = folded(wrap, cast, add, buffers=(OUT, X, held, flat("t", "int32"), flat("c", "float32")), scalars=())
     assert rows(result) == ["add"]
     np.testing.assert_array_equal(only_constant(result), (values % 100).astype(np.float32))
+
+
+def test_a_constant_that_is_stretched_on_its_way_fills_its_target() -> None:
+    held = Buffer("one", "int64", (1,), (1,), Role.CONSTANT, values=np.array([7], np.int64).tobytes())
+    move = Op("move", "relayout", ALONG, (Access("one", 0, (0,), "int64"),), (at("t"),))
+    result = folded(
+        move,
+        op("add", at("out"), at("x"), at("t")),
+        buffers=(flat("out", role=Role.OUTPUT), flat("x", role=Role.INPUT), held, flat("t")),
+        scalars=(),
+    )
+    assert rows(result) == ["add"]
+    np.testing.assert_array_equal(only_constant(result), np.full(RANGE.shape, 7))
 
 
 @pytest.mark.parametrize(

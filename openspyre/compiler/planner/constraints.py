@@ -49,9 +49,8 @@ def _pins(space: Space, cores: int) -> Iterator[tuple[int, int]]:
 
 
 def _ranks(space: Space, ranks: int, cores: int) -> Iterator[tuple[int, int]]:
-    """A core finds four ranks at most: the fewest slices that leave no more to each."""
     count = space.symbols[ranks].size
-    found = next((n for n in divisors(count, cores) if count // n <= _MOST_RANKS_PER_CORE), None)
+    found = slices_of_ranks(count, cores)
     if found is None:
         raise Undividable(
             f"{space.op}: no even division of the {count} largest over {cores} cores leaves a core {_MOST_RANKS_PER_CORE} "
@@ -59,3 +58,8 @@ def _ranks(space: Space, ranks: int, cores: int) -> Iterator[tuple[int, int]]:
         )
     if found > 1:
         yield ranks, found
+
+
+def slices_of_ranks(count: int, cores: int) -> int | None:
+    """A core finds four ranks at most: the fewest slices that leave no more to each, if there are any."""
+    return next((n for n in divisors(count, cores) if count // n <= _MOST_RANKS_PER_CORE), None)

@@ -48,8 +48,10 @@ def op_space(op: Op, buffers: Buffers) -> OpSpace:
     first = len(tensors) - len(op.outputs)
     kind = _kind(op, buffers)
     searched = next((n for n, d in enumerate(dims) if op.dims[d].reduced), None) if kind is SpaceKind.TOPK else None
+    ranks = next((n for n, d in enumerate(dims) if not op.accesses[0].strides[d]), None)
+    ranks = ranks if TABLE[op.row].kind is Kind.SEARCH else None
     strides = tuple(abs(op.outputs[0].strides[d]) for d in dims)
-    return OpSpace(Space(op.name, symbols, tensors[:first], tensors[first:], kind, strides, searched), dims)
+    return OpSpace(Space(op.name, symbols, tensors[:first], tensors[first:], kind, strides, searched, ranks), dims)
 
 
 def _kind(op: Op, buffers: Buffers) -> SpaceKind:
@@ -58,7 +60,8 @@ def _kind(op: Op, buffers: Buffers) -> SpaceKind:
         return SpaceKind.INDIRECT
     if row.kind is Kind.CONTRACTION:
         return SpaceKind.MATMUL if _in_16_bits(op, buffers) else SpaceKind.PLAIN
-    return SpaceKind.TOPK if row.fold in (Fold.ARG_MAX, Fold.ARG_MIN) else SpaceKind.PLAIN
+    search = row.kind is Kind.SEARCH or row.fold in (Fold.ARG_MAX, Fold.ARG_MIN)
+    return SpaceKind.TOPK if search else SpaceKind.PLAIN
 
 
 def _in_16_bits(op: Op, buffers: Buffers) -> bool:

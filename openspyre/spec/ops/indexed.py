@@ -9,7 +9,9 @@ from __future__ import annotations
 from openspyre.spec.ops.expression import Value, select, to_bool
 from openspyre.spec.ops.row import Indexing, Kind, Row
 
-_BEYOND = -(1 << 31)
+_BEYOND = -3 << 29  # of an index out of range of its dim: with itself added, further below 0 than any table is long
+_NEAR = (1 << 29) - 1  # indices that can be told in the message
+MOST_FLAT = 1 << 30  # elements that a flat index may count
 
 
 def _row(name: str, summary: str, indexing: Indexing, **fields) -> Row:  # type: ignore[no-untyped-def]
@@ -17,18 +19,12 @@ def _row(name: str, summary: str, indexing: Indexing, **fields) -> Row:  # type:
     return Row(name=name, kind=Kind.INDEXED, summary=summary, indexing=indexing, operands=2, **fields)
 
 
-def _wrap(index: Value, size: Value) -> Value:
-    """Negative indices count from the end; those that still are none stay as they came, for the message."""
-    wrapped = index + size
-    return select(index < 0, select(wrapped < 0, index, wrapped), index)
-
-
 def _flat(index: Value, size: Value, stride: Value, rest: Value) -> Value:
-    """One more dim of a flat index. What is out of range stays recognisable: negative, or INT32_MIN + the index."""
-    wrapped = _wrap(index, size)
-    beyond = select(index < 0, index, index + _BEYOND)
+    """One more dim of a flat index; those below 0 count from the end. One out of range stays recognisable."""
+    wrapped = select(index < 0, index + size, index)
+    near = select(index < _NEAR, select(index < -_NEAR, -_NEAR, index), _NEAR)
     fits = to_bool(select(wrapped < 0, 0, select(wrapped < size, 1, 0)))
-    return select(rest < 0, rest, select(fits, wrapped * stride + rest, beyond))
+    return select(rest < 0, rest, select(fits, wrapped * stride + rest, near + _BEYOND))
 
 
 INDEXED: tuple[Row, ...] = (
@@ -43,8 +39,6 @@ INDEXED: tuple[Row, ...] = (
          fixed=(("alpha", 1),)),
     _row("scatter_elements", "elements of a flat target, set one by one", Indexing.WRITE, by_element=True),
     _row("scatter_add_elements", "elements of a flat target, added to one by one", Indexing.ADD, by_element=True),
-    Row("wrap_index", Kind.POINTWISE, "negative indices counted from the end", artifact="openspyre.wrap_index", operands=2,
-        body=_wrap, floats=False),
     Row("flat_index", Kind.POINTWISE, "an index of several dims as one number", artifact="openspyre.flat_index", operands=4,
         body=_flat, floats=False),
 )  # fmt: skip

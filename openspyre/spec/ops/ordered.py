@@ -15,4 +15,8 @@ ORDERED: tuple[Row, ...] = (
         artifact="openspyre.largest_first", fold=Fold.MAX, by_element=True, aten=("topk", "sort", "sort.stable")),
     Row("smallest_first", Kind.SORT, "rows sorted upwards: the first elements and where they were",
         artifact="openspyre.smallest_first", fold=Fold.MIN, by_element=True, aten=("topk", "sort", "sort.stable")),
+    Row("topkvalue", Kind.SEARCH, "the k largest along a dim, the largest first", artifact="topkvalue", documented=True,
+        fold=Fold.MAX, integers=False),
+    Row("topkindex", Kind.SEARCH, "where the k largest along a dim are", artifact="topkindex", documented=True,
+        fold=Fold.ARG_MAX, integers=False),
 )  # fmt: skip

@@ -23,6 +23,9 @@ class Kind(StrEnum):
     RANDOM = "random"  # elements from a seed, an offset and their own places
     SCAN = "scan"  # every element from all before it in its row
     SORT = "sort"  # rows in order
+    SEARCH = (
+        "search"  # the largest of a row, rank by rank: a dim counts the ranks, which the operand does not move along
+    )
 
 
 class Unit(StrEnum):

@@ -55,7 +55,7 @@ class Specialisation:
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.symbols.items())
         title = f"    specialised{f' for {sizes}' if sizes else ''}: "
-        retiled = [f"      weight {name} was tiled anew, once, for its matmul" for name in self.retiled_weights]
+        retiled = [f"      weight {name} was tiled anew, once, as its readers want it" for name in self.retiled_weights]
         found = "found on disk, " if self.found_on_disk else ""
         lines = [
             f"{title}{found}{self.ops} ops in {self.steps} steps, {len(self.relayouts)} relayouts, {len(self.extensions)} extensions, "
