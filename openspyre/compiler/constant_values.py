@@ -54,7 +54,9 @@ def computed(op: Op, known: Mapping[str, KnownValues]) -> Lanes | None:
     target = op.outputs[0].dtype
     if row.kind is Kind.MOVEMENT:
         source = op.inputs[0]
-        return _loaded(source, op.dims, known) if isinstance(source, Access) and source.dtype == target else None
+        if not isinstance(source, Access) or source.dtype != target:
+            return None
+        return np.broadcast_to(_loaded(source, op.dims, known), [dim.size for dim in op.dims])  # it may stretch it
     code = _code(op.row, tuple(_kinds(operand) for operand in op.inputs), _lane(target))
     if code is None:
         return None
