@@ -142,6 +142,7 @@ class Iota:
 
 Operand = Access | Scalar | Constant | Iota
 Attribute = int | float | bool | str | tuple[int, ...]
+CARRIED = "carried"  # attribute of an op whose result is a loop's state: it stays in memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.name_dims import NameDims
+from openspyre.compiler.passes.order_by_use import OrderByUse
 from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from openspyre.compiler.passes.propagate_layouts import PropagateLayouts
 from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
@@ -40,23 +42,25 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
     scratchpads = PlanScratchpads(
         machine.scratchpad_planned_bytes_per_core, planning.solver, planning.relayout, planning.all_ops, planning.k_fast
     )
+    documented = planning.strategy == "documented"
     return (
         ExpandComposites(),
+        *([OrderByUse()] if documented else []),
         UnifyFormats(),
         OrderSums(),
         FoldConstants(),
-        EliminateCopies(),
+        EliminateCopies(documented),
         DropDead(),
         NameDims(planning.ignore_hints),
-        ChooseLayouts(),
-        InsertRelayouts(),
+        PropagateLayouts() if documented else ChooseLayouts(),
+        InsertRelayouts(documented),
         PackIndices(),
-        StageProducts(),
+        StageProducts(documented),
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         *([scratchpads] if planning.scratchpads else []),
-        PlaceBuffers(shared=planning.pool, documented=planning.strategy == "documented"),
+        PlaceBuffers(shared=planning.pool, documented=documented),
     )
 
 
