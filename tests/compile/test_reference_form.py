@@ -102,19 +102,18 @@ def test_the_ops_and_the_numbers(name, lowered):
         torch.testing.assert_close(got.cpu().double(), want, rtol=0.02, atol=0.02)
 
 
-def test_dims_that_torch_folds_are_dims_of_the_product(lowered):
-    x, w = halves((2, 3, 64, 128), (256, 128))
+@pytest.mark.parametrize(
+    ("batches", "axes"),
+    [((2, 3), [("y", 2), ("x", 3)]), ((1,), [("x", 1)])],
+    ids=["several", "one, whose weight is shared"],
+)
+def test_dims_that_torch_folds_are_dims_of_the_product(batches, axes, lowered):
+    x, w = halves((*batches, 64, 128), (256, 128))
     launch.clear()
     with config.patch(planner="documented"):
         torch.compile(F.linear)(x.to("spyre"), w.to("spyre"))
     product = list(emit_bundle(lowered[-1]).bundle.ops.values())[-1]
-    assert [(axis.label, axis.size) for axis in product.axes] == [
-        ("y", 2),
-        ("x", 3),
-        ("mb", 64),
-        ("out", 256),
-        ("in", 128),
-    ]
+    assert [(axis.label, axis.size) for axis in product.axes] == [*axes, ("mb", 64), ("out", 256), ("in", 128)]
 
 
 def test_totals_of_one_value_a_stick_are_tensors_like_others():

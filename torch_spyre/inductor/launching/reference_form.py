@@ -92,7 +92,8 @@ class _Work:
         rows = (lead[-1],) if target == "aten.mm.default" else (int(a.size[-2]),)
         self.values[result] = _dense(made, made.buffer, (*batch, *rows, made.size[-1]))
         unfolded = [self._unfolded(a, (*batch, *rows)), self._unfolded(b, (*batch, int(b.size[-2])))]
-        yield replace(call, target=BATCHED_PRODUCT, arguments=tuple(map(Ref, unfolded)))
+        shared = target == "aten.mm.default"
+        yield replace(call, target=BATCHED_PRODUCT, arguments=(*map(Ref, unfolded), shared))
 
     def _lead(self, call: GraphCall, first: Argument, second: Argument) -> tuple[int, ...] | None:
         """The dims that torch folded into one for a product, if no reader of the result sees them folded."""

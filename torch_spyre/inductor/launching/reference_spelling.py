@@ -112,7 +112,9 @@ def _attended(spelling: Spelling) -> None:
 
     scaled = step("aten.mul.Tensor", k, factor, size=length)
     turned = view(scaled, (*length[:2], length[3], length[2]), (*row_major(length)[:2], 1, length[3]))
-    scores = step(BATCHED_PRODUCT, step("aten.mul.Tensor", q, factor, size=rows), turned, size=(*lead, length[2]))
+    scores = step(
+        BATCHED_PRODUCT, step("aten.mul.Tensor", q, factor, size=rows), turned, False, size=(*lead, length[2])
+    )
     before = step("aten.amax.default", spelling.filled((*lead, _A_STICK), -inf), (-1,), False, size=lead)
     largest = step(
         "aten.maximum.default", before, step("aten.amax.default", scores, (-1,), False, size=lead), size=lead
@@ -122,7 +124,7 @@ def _attended(spelling: Spelling) -> None:
     weights = step("aten.exp.default", apart, size=(*lead, length[2]))
     size = (*lead, _numbers(held.size)[3])
     kept = step("aten.mul.Tensor", spelling.filled(size, 0.0), spread(fading), size=size)
-    added = step(CARRIED_SUM, kept, step(BATCHED_PRODUCT, weights, v, size=size), 1, size=size)
+    added = step(CARRIED_SUM, kept, step(BATCHED_PRODUCT, weights, v, False, size=size), 1, size=size)
     nothing = step("aten.amax.default", spelling.filled((*lead, _A_STICK), 0.0), (-1,), False, size=lead)
     faded = step("aten.mul.Tensor", nothing, fading, size=lead)
     total = step(CARRIED_SUM, faded, step("aten.sum.dim_IntList", weights, (-1,), False, None, size=lead), 1, size=lead)

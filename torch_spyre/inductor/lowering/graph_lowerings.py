@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from openspyre.compiler.ir import CARRIED, Op
+from openspyre.compiler.ir import CARRIED, UNIT_BATCH, Op
 from torch_spyre.inductor.lowering import random_operators
 from torch_spyre.inductor.lowering.lower_call import CallLowering
 from torch_spyre.inductor.lowering.tensor_spec import TensorSpec
@@ -131,12 +131,15 @@ def _fma(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
 
 
 def _batched_product(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
-    """Products of matrices, as many as the dims before the last two say."""
-    first, second = arguments
+    """Products of matrices, as many as the dims before the last two say; `shared` tells that all have the second one."""
+    first, second, shared = arguments
     product = linear.product_of(first, second)
     factors = lowering.access(first, product.first), lowering.access(second, product.second)
     target = lowering.access(out, (*out.stride(), 0))
-    lowering.ops.append(Op(f"product_{len(lowering.ops)}", product.row, product.dims, factors, (target,)))
+    whole_sticks = second.shape[-1] % 64 == second.shape[-2] % 64 == 0
+    unit = first.dim() == 3 and first.shape[0] == 1 and shared and whole_sticks
+    attributes = ((UNIT_BATCH, True),) if unit else ()
+    lowering.ops.append(Op(f"product_{len(lowering.ops)}", product.row, product.dims, factors, (target,), attributes))
 
 
 def _carried_sum(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
