@@ -184,6 +184,12 @@ SEAMS: tuple[Seam, ...] = (
         "custom passes of a backend run for every device of a graph",
         replaced=True,
     ),
+    Seam(
+        "torch._inductor.fx_passes.post_grad.should_prefer_unfused_addmm",
+        "says yes: a sum and a product are two ops of the card, and which of them stands first is known only while they are apart",
+        "torch asks the backend whether it has addmm",
+        replaced=True,
+    ),
     Seam("torch._inductor.decomposition.fast_random_decomps", "the table made from it", "as above"),
     Seam(
         "torch.utils._config_module.install_config_module", "config.patch of the planning options", "it becomes public"

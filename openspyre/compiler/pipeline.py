@@ -19,12 +19,14 @@ from openspyre.compiler.passes.fold_constants import FoldConstants
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.name_dims import NameDims
+from openspyre.compiler.passes.order_by_use import OrderByUse
 from openspyre.compiler.passes.order_sums import OrderSums
 from openspyre.compiler.passes.outer_tables import OuterTables
 from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from openspyre.compiler.passes.propagate_layouts import PropagateLayouts
 from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
@@ -43,7 +45,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
     scratchpads = PlanScratchpads(
         machine.scratchpad_planned_bytes_per_core, planning.solver, planning.relayout, planning.all_ops, planning.k_fast
     )
-    timed = planning.strategy == "timed"
+    documented, timed = planning.strategy == "documented", planning.strategy == "timed"
     co_optimise = CoOptimise(
         machine,
         planning.solver in ("exact", "cpsat"),
@@ -53,24 +55,25 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
     )
     return (
         ExpandComposites(),
+        *([OrderByUse()] if documented else []),
         UnifyFormats(),
         OrderSums(),
         FoldConstants(),
-        EliminateCopies(),
+        EliminateCopies(documented),
         DropDead(),
         NameDims(planning.ignore_hints),
-        ChooseLayouts(),
-        InsertRelayouts(),
+        PropagateLayouts() if documented else ChooseLayouts(),
+        InsertRelayouts(documented),
         OuterTables(),
         PackIndices(),
-        StageProducts(),
+        StageProducts(documented),
         DecomposeRelayouts(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         *([co_optimise] if planning.co_optimise and planning.scratchpads and not timed else []),
         *([PlanByClock(machine, scratchpads, planning.scratchpads)] if timed else []),
         *([scratchpads] if planning.scratchpads and not timed else []),
-        PlaceBuffers(shared=planning.pool, documented=not timed),
+        PlaceBuffers(shared=planning.pool, documented=documented),
     )
 
 

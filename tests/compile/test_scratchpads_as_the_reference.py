@@ -23,13 +23,8 @@ pytestmark = pytest.mark.skipif(not (VECTORS / "graphs.py").exists(), reason=ABS
 # Why a function's ops are not the reference's: nothing to do with scratchpads.
 OTHER_OPS = {
     "coarse_tile": "hints for tiles",
-    "sdpa": "attention is not in the flash form",
-    "sum_last": "totals are laid side by side for the caller",
-    "max_last": "totals are laid side by side for the caller",
-    "swiglu_block": "the second norm comes before the first product, as it is written",
-    "relayout_mm_pw": "the sum of a product is fused by torch, which puts the product behind its other operand",
 }
-OTHER_POOL = {"mm_unaligned_k": "the reference pads by way of a second buffer"}
+OTHER_POOL: dict[str, str] = {}
 INDEX = {"index_rows": 0, "embedding": 0, "index_put_rows": 1}
 
 

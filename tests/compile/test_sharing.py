@@ -105,3 +105,15 @@ def test_a_stack_becomes_the_same_bundle_and_program_with_nothing_shared(compile
     for one, other in zip(shared, apart, strict=True):
         assert one == other
     assert torch.equal(result, alone)
+
+
+def test_tensors_that_differ_within_their_last_stick_are_told_apart():
+    """Their SuperDSCs are equal: none says how many elements of a stick are any. What stays in scratchpads was computed for the first of them."""
+
+    def function(x):
+        return torch.exp(x) * x - x.sum()
+
+    for count in (2, 3):
+        x = torch.randn(count)
+        clear()
+        torch.testing.assert_close(torch.compile(function, dynamic=False)(x.to("spyre")).cpu(), function(x))

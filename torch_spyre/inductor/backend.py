@@ -79,6 +79,18 @@ def _keep_patterns_to_torch() -> None:
     wrap(compile_fx_module, "_recursive_joint_graph_passes", make)
 
 
+def _leave_sums_apart() -> None:
+    """torch makes one call of a product and a sum."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def should_prefer_unfused_addmm(match: Any) -> Any:
+            return match.kwargs["inp"].meta["val"].device.type == DEVICE_NAME or original(match)
+
+        return should_prefer_unfused_addmm
+
+    wrap(post_grad, "should_prefer_unfused_addmm", make)
+
+
 @functools.cache
 def register() -> None:
     """Once: before the first graph is decomposed."""
@@ -92,3 +104,4 @@ def register() -> None:
     leave_late_copies()
     _keep_patterns_to_torch()
     _see_cards_inside()
+    _leave_sums_apart()

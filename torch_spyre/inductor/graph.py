@@ -94,6 +94,7 @@ class Graph:
 
     `numbers` says how many numbers a launch brings. `constants` are values that are known already: their bytes, packed.
     `named`: values whose dims the user has named, each name with a size; values that are seen so without a copy.
+    `shown` are the sizes in which the caller sees the outputs, which may be views of them.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Graph:
     numbers: int = 0
     constants: tuple[tuple[int, str], ...] = ()
     named: tuple[tuple[int, tuple[tuple[str, Extent], ...]], ...] = ()
+    shown: tuple[tuple[Extent, ...], ...] = ()
 
 
 def key_of(graph: Graph) -> str:
@@ -140,7 +142,8 @@ def key_of(graph: Graph) -> str:
     ]
     calls = [(c.target, [argument(a) for a in c.arguments], c.results, c.hints) for c in graph.calls]
     named = [(value, [(name, *numbered((size,))) for name, size in names]) for value, names in graph.named]
-    arguments = (graph.inputs, graph.updated, graph.outputs, graph.constants)
+    shown = [numbered(size) for size in graph.shown]
+    arguments = (graph.inputs, graph.updated, graph.outputs, shown, graph.constants)
     decisive = (len(symbols), graph.numbers, values, calls, *arguments, named)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()
 
@@ -195,6 +198,7 @@ def to_text(graph: Graph) -> str:
     lines = [
         f'{{"name": {json.dumps(graph.name)}, "symbols": {json.dumps(list(graph.symbols))},',
         f'"inputs": {list(graph.inputs)}, "updated": {list(graph.updated)}, "outputs": {list(graph.outputs)},',
+        f'"shown": {json.dumps(graph.shown)},',
         f'"numbers": {graph.numbers}, "constants": {json.dumps(graph.constants)}, "named": {json.dumps(graph.named)},',
         '"values": [\n' + ",\n".join(map(json.dumps, values)) + "],",
         '"calls": [\n' + ",\n".join(map(json.dumps, calls)) + "]}",
@@ -215,6 +219,7 @@ def from_text(text: str) -> Graph:
         inputs=tuple(data["inputs"]),
         updated=tuple(data["updated"]),
         outputs=tuple(data["outputs"]),
+        shown=tuple(map(tuple, data["shown"])),
         numbers=data["numbers"],
         constants=tuple((number, values) for number, values in data["constants"]),
         named=tuple((number, tuple((name, size) for name, size in names)) for number, names in data["named"]),

@@ -66,7 +66,7 @@ def compile_call(call: Call) -> CallPlan | None:
     if done is not None:
         return done
     builder = ProgramBuilder(call)
-    product = _product(a, b)
+    product = product_of(a, b)
     if a.shape[-1] == 0:
         _without_terms(call, builder, product, added)
         return builder.plan()
@@ -80,7 +80,7 @@ def compile_call(call: Call) -> CallPlan | None:
     return builder.plan()
 
 
-def _product(a: torch.Tensor, b: torch.Tensor) -> Product:
+def product_of(a: torch.Tensor, b: torch.Tensor) -> Product:
     """Matrices of floats go to the matrix unit; with a vector on the right, and for integers, products are summed as such."""
     k = Dim("k", a.shape[-1], reduced=True)
     outer = tuple(Dim(f"b{i}" if i < a.dim() - 2 else "m", extent) for i, extent in enumerate(a.shape[:-1]))

@@ -233,7 +233,7 @@ class Lowering:
         nest = Nest(self, op, [first, second], target, lanes={first: k, second: n, target: n})
         last = len(nest.kept) - 1
         masked = (last,) if nest.is_padded(last) else ()
-        return Operation(
+        made = Operation(
             op="batchmatmul",
             dims=nest.extents,
             lane=last - 1,
@@ -242,6 +242,7 @@ class Lowering:
             constants=(mask_value(0.0, DataFormats.SEN169_FP16),) if masked else (),
             masked=masked,
         )
+        return _with_unit_batch(made) if ir.UNIT_BATCH in dict(op.attributes) else made
 
     # --- operands
     def format(self, access: ir.Access) -> DataFormats:
@@ -268,6 +269,28 @@ class Lowering:
             case float() as value:
                 return Operand(form, self.number(value, form))
         raise NoSuchOp("it counts places")
+
+
+def _with_unit_batch(product: Operation) -> Operation:
+    """The product with a first dim of size 1, which its first factor and its result have outermost."""
+
+    def behind(operand: Operand, *, has: bool) -> Operand:
+        walk = operand.walk
+        assert walk is not None
+        order = (*(d + 1 for d in walk.order), *([0] if has else []))
+        lane = None if walk.lane is None else walk.lane + 1
+        gaps = tuple((d + 1, gap) for d, gap in walk.gaps)
+        return replace(operand, walk=replace(walk, lane=lane, order=order, strides=(0, *walk.strides), gaps=gaps))
+
+    first, second = product.inputs
+    return replace(
+        product,
+        dims=(Extent(1, 1), *product.dims),
+        lane=None if product.lane is None else product.lane + 1,
+        inputs=(behind(first, has=True), behind(second, has=False)),
+        targets=tuple(behind(target, has=True) for target in product.targets),
+        masked=tuple(d + 1 for d in product.masked),
+    )
 
 
 def _keeps_kind(op: HardwareOp, source: str, target: str) -> bool:

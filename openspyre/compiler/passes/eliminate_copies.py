@@ -17,12 +17,14 @@ from openspyre.spec.ops import TABLE, Kind
 
 @dataclass(frozen=True, slots=True)
 class EliminateCopies:
-    """No options."""
+    """`documented`: only those that updates in place do not need; what a graph copies otherwise is copied."""
+
+    documented: bool = False
 
     def run(self, program: Program) -> Program:
         if len(program.ops) == 1:
             return program
-        work = _Work(program)
+        work = _Work(program, self.documented)
         for copy in [op for op in program.ops if TABLE[op.row].kind is Kind.MOVEMENT]:
             work.eliminate(copy)
         return replace(
@@ -33,7 +35,8 @@ class EliminateCopies:
 class _Work:
     """The ops by place; a removed one leaves None."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, documented: bool) -> None:
+        self.documented = documented
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.ops: list[Op | None] = list(program.ops)
         self.reads: dict[str, set[int]] = {}
@@ -73,12 +76,9 @@ class _Work:
             return
         if any(self.buffers[side.buffer].dtype != side.dtype for side in (source, target)):
             return  # bits read as another type
-        _ = (
-            self._copies_nothing(at, now)
-            or self._share_memory(at, now)
-            or self._write_through(at, now)
-            or self._read_through(at, now)
-        )
+        done = self._copies_nothing(at, now) or self._share_memory(at, now)
+        if not done and not (self.documented and self.buffers[target.buffer].role is not Role.UPDATE):
+            _ = self._write_through(at, now) or self._read_through(at, now)
 
     # --- nothing to copy ----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from math import prod
 
-from openspyre.compiler.composite import Expansion
+from openspyre.compiler.composite import SLIM, Expansion
 from openspyre.compiler.ir import Access, Buffer, Constant, Iota, Op, Operand, Program, Role, Scalar
 from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InternalError
@@ -40,7 +40,7 @@ def expanded(op: Op) -> tuple[list[Buffer], list[Op]]:
     if row.kept_where is not None:
         return _triangle(op, row.kept_where)
     precision = row.composite or (Precision.FP32 if row.widened is not None and _is_narrow(op) else None)
-    if precision is None or not all(dim.size for dim in op.dims) or not _is_real(op, row):
+    if precision is None or not all(dim.size for dim in op.dims) or not _is_real(op, row) or _has_constants(op, row):
         return [], [op]
     reduced = [dim for dim in op.dims if dim.reduced]
     along = Along(prod(dim.size for dim in reduced), sum(dim.size > 1 for dim in reduced))
@@ -78,6 +78,15 @@ def _is_real(op: Op, row: Row) -> bool:
     places = row.fold in (Fold.ARG_MAX, Fold.ARG_MIN)
     lanes = {lane_of(operand) for operand in (op.inputs if places else (*op.inputs, *op.outputs))}
     return Lane.INT not in lanes and (Lane.FLOAT in lanes or row.promotion is Promotion.BOOL)
+
+
+def _has_constants(op: Op, row: Row) -> bool:
+    """Whether the card has the op itself, with numbers that are known now as its constants."""
+    numbers = [o for o in op.inputs[1:] if isinstance(o, Constant) or (isinstance(o, Scalar) and o.word is not None)]
+    return 0 < len(row.constants) == len(numbers) == len(op.inputs) - 1 and {a.dtype for a in op.accesses} <= {
+        SLIM,
+        "bfloat16",
+    }
 
 
 def _is_narrow(op: Op) -> bool:

@@ -25,18 +25,20 @@ _WRITE_STICKS = (Kind.POINTWISE, Kind.REDUCTION, Kind.CONTRACTION, Kind.SEARCH)
 
 @dataclass(frozen=True, slots=True)
 class InsertRelayouts:
-    """No options."""
+    """`documented`: as in the documents, an operand is moved for each op that needs it, even if another needs it likewise."""
+
+    documented: bool = False
 
     def run(self, program: Program) -> Program:
-        work = _Work({buffer.name: buffer for buffer in program.buffers})
+        work = _Work({buffer.name: buffer for buffer in program.buffers}, shares=not self.documented)
         for op in program.ops:
             work.legalise(op)
         return replace(program, buffers=tuple(work.buffers.values()), body=tuple(work.ops))
 
 
 class _Work:
-    def __init__(self, buffers: dict[str, Buffer]) -> None:
-        self.buffers = buffers
+    def __init__(self, buffers: dict[str, Buffer], shares: bool) -> None:
+        self.buffers, self.shares = buffers, shares
         self.ops: list[Op] = []
         self.moved: dict[
             str, dict[tuple[object, ...], Access]
@@ -122,7 +124,7 @@ class _Work:
         sizes = tuple(dim.size for dim in op.dims)
         key = (access.offset, access.strides, access.dtype, sizes, lane)
         temp = self.moved.get(access.buffer, {}).get(key)
-        if temp is None:
+        if temp is None or not self.shares:
             temp = self._temp(op, access, lane, f"{op.name}.in{len(self.ops)}")
             self._emit(_relayout(f"{op.name}.load{len(self.ops)}", op, access, temp))
             self.moved.setdefault(access.buffer, {})[key] = temp

@@ -6,7 +6,9 @@ from what was there at its beginning.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from openspyre.compiler.ir import Buffer, InPool, InScratchpad, Program, Role
 from openspyre.compiler.loops import lifetimes, listed
@@ -39,7 +41,7 @@ class PlaceBuffers:
         if not self.shared:
             lives = [replace(life, first=0, last=len(ends), rests=len(ends)) for life in lives]
         if self.documented:
-            places, pool_bytes = planned_pool(lives)
+            places, pool_bytes = planned_pool([*_rewritten(program, lives), *lives])
         else:
             pool = resting_pool(lives, self.resting_percent, self.resting_bytes)
             places, pool_bytes = pool.places, pool.bytes
@@ -57,6 +59,18 @@ class PlaceBuffers:
         if buffer.layout is None:
             raise ValueError(f"temp {buffer.name!r} has no layout yet")
         return -(-buffer.layout.device_bytes // self.alignment) * self.alignment
+
+
+def _rewritten(program: Program, lives: Sequence[Life]) -> Iterator[Life]:
+    """In the documents' pool a tensor that several ops write into has room for what each of them leaves to the next."""
+    writers: dict[str, list[int]] = {}
+    for when, (op, _) in enumerate(listed(program.body)):
+        for access in op.outputs:
+            writers.setdefault(access.buffer, []).append(when)
+    for life in lives:
+        for first, last in pairwise(writers.get(life.name, [])):
+            if first != last:
+                yield replace(life, name=f"{life.name}.{first}", first=first, last=last)
 
 
 def _is_open(buffer: Buffer) -> bool:

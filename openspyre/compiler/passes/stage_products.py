@@ -15,19 +15,29 @@ from openspyre.spec.ops import TABLE, Kind
 
 @dataclass(frozen=True, slots=True)
 class StageProducts:
+    """`documented`: an operand that has to be turned and to get rows of zeros is turned first, as it is, and then copied."""
+
+    documented: bool = False
+
     def run(self, program: ir.Program) -> ir.Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         made: list[ir.Buffer] = []
 
-        def staged(op: ir.Op) -> list[ir.Op]:
+        def legal(op: ir.Op) -> list[ir.Op]:
             second = op.inputs[1] if TABLE[op.row].kind is Kind.CONTRACTION else None
             if not isinstance(second, ir.Access) or _fits(op, second, buffers[second.buffer]):
                 return [op]
-            copies, temp, access = _copied(op, second, buffers[second.buffer])
+            copies: list[ir.Op] = []
+            if self.documented and not _runs_along_n(op, second, buffers[second.buffer]) and _is_padded(op, second):
+                turned, temp, second = _copied(op, second, buffers[second.buffer], padded=False)
+                buffers[temp.name] = temp
+                made.append(temp)
+                copies += turned
+            staged, temp, access = _copied(op, second, buffers[second.buffer])
             made.append(temp)
-            return [*copies, replace(op, inputs=(op.inputs[0], access))]
+            return [*copies, *staged, replace(op, inputs=(op.inputs[0], access))]
 
-        body = expanded(program.body, staged)
+        body = expanded(program.body, legal)
         return replace(program, body=body, buffers=(*program.buffers, *made))
 
 
@@ -51,13 +61,19 @@ def _lanes(access: ir.Access) -> int:
     return require_supported(access.dtype).device.elems_per_stick()
 
 
-def _copied(op: ir.Op, second: ir.Access, buffer: ir.Buffer) -> tuple[list[ir.Op], ir.Buffer, ir.Access]:
-    name = f"{op.name}.second"
+def _is_padded(op: ir.Op, second: ir.Access) -> bool:
+    return op.dims[-1].size % _lanes(second) != 0
+
+
+def _copied(
+    op: ir.Op, second: ir.Access, buffer: ir.Buffer, *, padded: bool = True
+) -> tuple[list[ir.Op], ir.Buffer, ir.Access]:
+    name = f"{op.name}.second" if padded else f"{op.name}.turned"
     n, k = len(op.dims) - 2, len(op.dims) - 1
     batch = [d for d in range(len(op.dims) - 3) if second.strides[d] and op.dims[d].size > 1]
     order = [*batch, k, n]
     length = op.dims[k].size
-    rows = -(-length // _lanes(second)) * _lanes(second)
+    rows = -(-length // _lanes(second)) * _lanes(second) if padded else length
     size = tuple(rows if d == k else op.dims[d].size for d in order)
     stride = row_major(size)
     layout = SpyreTensorLayout(size, second.dtype)

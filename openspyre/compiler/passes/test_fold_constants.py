@@ -80,6 +80,23 @@ def test_a_known_result_is_copied_to_where_the_caller_wants_it() -> None:
     np.testing.assert_array_equal(only_constant(result), np.abs(RANGE))
 
 
+def test_a_copy_that_stretches_what_is_known_is_known() -> None:
+    """The smallest recipe of a random graph that was no valid program: places of a scatter, the same along two dims."""
+    dims = (*ALONG, Dim("j", 4))
+    wide = Buffer("wide", "int64", (N, 4), (4, 1), Role.TEMP)
+    spread = Op("spread", "relayout", dims, (Access("r", 0, (1, 0), "int64"),), (Access("wide", 0, (4, 1), "int64"),))
+    used = Op(
+        "used",
+        "add",
+        dims,
+        (Access("wide", 0, (4, 1), "int64"), Access("x", 0, (4, 1), "int64")),
+        (Access("y", 0, (4, 1), "int64"),),
+    )
+    given = [replace(wide, name=name, role=role) for name, role in (("x", Role.INPUT), ("y", Role.OUTPUT))]
+    result = folded(arange("r"), spread, used, buffers=(flat("r"), wide, *given))
+    assert np.array_equal(only_constant(result), np.repeat(RANGE[:, None], 4, axis=1))
+
+
 def test_equal_constants_are_one() -> None:
     more = [
         op("add", at("out", "float32"), at("x", "float32"), at("t", "float32")),

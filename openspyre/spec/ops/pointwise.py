@@ -213,7 +213,7 @@ ARITHMETIC = (
     pointwise("maximum", "the larger, NaN if either is", maximum, operands=2, documented=True, orders=True),
     pointwise("clamp_min", "at least a bound", maximum, operands=2, artifact="maximum", documented=True, aten=("clamp_min", "clamp"), fixed=(("max", None),), **_BOUND),
     pointwise("clamp_max", "at most a bound", minimum, operands=2, artifact="minimum", documented=True, aten=("clamp_max", "clamp"), fixed=(("min", None),), **_BOUND),
-    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True, **_BOUND, composite=Precision.OWN),
+    pointwise("clamp", "between two bounds", clamp, operands=3, artifact="clip", documented=True, constants=("clipMin", "clipMax"), **_BOUND, composite=Precision.OWN),
     pointwise("fmin", "the smaller, a number if either is", _unless_nan("min", "min_i"), operands=2, orders=True, composite=Precision.OWN),
     pointwise("fmax", "the larger, a number if either is", _unless_nan("max", "max_i"), operands=2, orders=True, composite=Precision.OWN),
     pointwise("copysign", "|a| with b's sign", _copysign, operands=2, promotion=Promotion.INT_TO_FLOAT),

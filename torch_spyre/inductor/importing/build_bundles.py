@@ -7,7 +7,7 @@ all nodes of its level that the graph's order allows, so that only what is left 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -15,7 +15,7 @@ import torch
 
 from openspyre.spec.errors import InternalError
 from openspyre.spec.packing import packed
-from torch_spyre.inductor.border import OrderedSet
+from torch_spyre.inductor.border import OrderedSet, tree_leaves
 from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_collections
 from torch_spyre.inductor.graph import Graph, GraphCall
 from torch_spyre.inductor.graph_registry import keep
@@ -139,6 +139,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     known = {node: packed(values) for node in sources if (values := known_values(node)) is not None}
     sources -= known.keys()
     results = [node for node in members if not nodes[node].mutates and _read_outside(node, inside, nodes)]
+    results.sort(key=_place_of_results(graph, nodes))
     parts = [part for node in results for part in _parts(node, inside, nodes)]
     inputs = tuple(reader.value(fake_tensors(node)[0], node.name) for node in sources)  # first: they name their buffers
     constants = tuple((reader.value(fake_tensors(n)[0], n.name), values) for n, values in known.items())
@@ -156,6 +157,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         numbers=len(reader.numbers),
         constants=constants,
         named=tuple(_named(sources, inputs, members, calls)),
+        shown=tuple(reader.sizes(_shown(node, fake, inside, nodes)) for node, fake, _ in parts),
     )  # fmt: skip
     key, kept = keep(imported)
     report.bundle(key, imported)
@@ -187,6 +189,13 @@ def _named(
     yield from ((number, names) for number, names in made if names)
 
 
+def _place_of_results(graph: torch.fx.Graph, nodes: Nodes) -> Callable[[Node], int]:
+    """Of a node, where the graph returns what it makes, for a launch gives its results in the caller's order; what others read comes last."""
+    returned = [source for source in tree_leaves(graph.output_node().args) if isinstance(source, Node)]
+    places = {s: place for place, source in reversed(list(enumerate(returned))) for s in nodes[source].storages}
+    return lambda node: min((places[s] for s in nodes[node].storages if s in places), default=len(returned))
+
+
 def _changed(node: Node) -> Node:
     """What a call that mutates writes to."""
     first = node.args[0]
@@ -213,6 +222,14 @@ def _parts(node: Node, inside: set[Node], nodes: Nodes) -> list[tuple[Node, torc
         return [(node, value, node.name)]
     picks = [user for user in node.users if user.target is operator.getitem and _read_outside(user, inside, nodes)]
     return [(pick, value[pick.args[1]], f"{node.name}.{pick.args[1]}") for pick in picks]
+
+
+def _shown(node: Node, fake: torch.Tensor, inside: set[Node], nodes: Nodes) -> torch.Tensor:
+    """What the caller sees of a result: one view of it, if nobody sees it otherwise."""
+    outside = [user for user in node.users if user not in inside]
+    if len(outside) == 1 and nodes[outside[0]].passes_on and len(found := fake_tensors(outside[0])) == 1:
+        return found[0] if found[0].is_contiguous() and found[0].numel() == fake.numel() else fake
+    return fake
 
 
 def _symbol(graph: torch.fx.Graph, symbol: str) -> Node:

@@ -71,6 +71,9 @@ class Reader:
         self.symbols |= symbols_of(number)
         return extent_of(number)
 
+    def sizes(self, tensor: torch.Tensor) -> tuple[Extent, ...]:
+        return tuple(self.extent(extent) for extent in tensor.shape)
+
     def call(self, node: Node, hints: tuple[Hint, ...] = ()) -> GraphCall:
         """A node as a call in the scopes of hints, its results being new values."""
         if not isinstance(node.target, OpOverload):

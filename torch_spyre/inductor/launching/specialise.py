@@ -26,6 +26,7 @@ from torch_spyre.inductor.graph import from_text as graph_from_text
 from torch_spyre.inductor.launching import artifacts, specialised
 from torch_spyre.inductor.launching.access_bounds import accesses_of, stays_inside
 from torch_spyre.inductor.launching.parameters import Preference, movable, retile
+from torch_spyre.inductor.launching.reference_form import reference_form
 from torch_spyre.inductor.launching.specialised import Specialised
 from torch_spyre.inductor.lowering.expand import expand
 from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, tell, tells_cost
@@ -166,7 +167,8 @@ class Imported:
 
 def imported(graph: Graph, inputs: Sequence[torch.Tensor], symbols: Sequence[int]) -> Imported:
     known = dict(zip(graph.symbols, symbols, strict=True))
-    expanded = expand(graph, known, inputs[0].device if inputs else torch.device(DEVICE_NAME))
+    steps = reference_form(graph) if planning().strategy == "documented" else graph
+    expanded = expand(steps, known, inputs[0].device if inputs else torch.device(DEVICE_NAME))
     names = tuple(graph.values[number].buffer for number in graph.inputs)
     program = _on_inputs(expanded.program, graph, dict(zip(names, inputs, strict=True)), known)
     return Imported(program, names, expanded.constants, expanded.numbers, expanded.draws)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from openspyre.compiler.ir import CARRIED, UNIT_BATCH, Op
 from torch_spyre.inductor.lowering import random_operators
 from torch_spyre.inductor.lowering.lower_call import CallLowering
 from torch_spyre.inductor.lowering.tensor_spec import TensorSpec
+from torch_spyre.ops import linear
 
 GraphLowering = Callable[[CallLowering, list[Any], TensorSpec], None]
 
@@ -127,6 +130,27 @@ def _fma(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
         lowering.run("aten.add.Tensor", [c, a, b], [out])
 
 
+def _batched_product(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
+    """Products of matrices, as many as the dims before the last two say; `shared` tells that all have the second one."""
+    first, second, shared = arguments
+    product = linear.product_of(first, second)
+    factors = lowering.access(first, product.first), lowering.access(second, product.second)
+    target = lowering.access(out, (*out.stride(), 0))
+    whole_sticks = second.shape[-1] % 64 == second.shape[-2] % 64 == 0
+    unit = first.dim() == 3 and first.shape[0] == 1 and shared and whole_sticks
+    attributes = ((UNIT_BATCH, True),) if unit else ()
+    lowering.ops.append(Op(f"product_{len(lowering.ops)}", product.row, product.dims, factors, (target,), attributes))
+
+
+def _carried_sum(lowering: CallLowering, arguments: list[Any], out: TensorSpec) -> None:
+    """A sum that a loop hands on to its next turn: it has a place of its own in memory."""
+    before = len(lowering.ops)
+    lowering.run("aten.add.Tensor", arguments, [out])
+    lowering.ops[before:] = [replace(op, attributes=(*op.attributes, (CARRIED, True))) for op in lowering.ops[before:]]
+
+
+CARRIED_SUM = "spyre.copy_f.add"
+BATCHED_PRODUCT = "spyre.batched_matmul.default"  # of any rank, where aten's takes three dims
 LEFT_AS_THEY_ARE = (
     "aten.empty.memory_format",
     "aten.empty_like.default",
@@ -176,6 +200,8 @@ GRAPH_LOWERINGS: dict[str, GraphLowering] = dict.fromkeys(LEFT_AS_THEY_ARE, _lef
     "aten._unsafe_index_put.default": _changed_in_place("aten.index_put_.default"),
     "aten.index_fill.int_Scalar": _changed_in_place("aten.index_fill_.int_Scalar"),
     "aten._unsafe_index.Tensor": lambda lowering, arguments, out: lowering.run("aten.index.Tensor", arguments, [out]),
+    BATCHED_PRODUCT: _batched_product,
+    CARRIED_SUM: _carried_sum,
     "aten.constant_pad_nd.default": _padded,
     "aten.repeat.default": _repeated,
 }

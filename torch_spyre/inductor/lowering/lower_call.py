@@ -129,6 +129,10 @@ class CallLowering:
         row = "relayout" if source.dtype == target.dtype else "cast"
         self.ops.append(Op(f"{row}_{len(self.ops)}", row, dims, (_access(source),), (_access(target),)))
 
+    def access(self, tensor: Any, strides: tuple[int, ...]) -> Access:
+        """Of a tensor's buffer, from where the tensor starts."""
+        return Access(tensor.buffer, int(tensor.storage_offset()), strides, dtype_name(tensor.dtype))
+
     def take_over(self, call: LoweredCall, builder: ProgramBuilder) -> None:
         """Take over what a lowering built, its buffers and scalars too."""
         names = {}
