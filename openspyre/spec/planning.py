@@ -18,6 +18,8 @@ class Planning:
     all_ops: bool = False  # results of any op may stay, not only of those that the documents list
     co_optimise: bool = False  # documented: divisions are changed so that more can stay; timed always looks for such
     k_fast: bool = True  # cores next to each other add up a product
+    whole_layouts: bool = True  # layouts are chosen for the program as a whole
+    drop_copies: bool = True  # copies that need not be are not made
     ignore_hints: bool = False  # names of dims and hints are dropped
     pool: bool = True  # temporaries that never live together share bytes of the pool
 

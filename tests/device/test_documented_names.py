@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fuzz import samples
-from openspyre import backend
 from openspyre.artifact import write_launch
 from openspyre.spec.errors import InvalidArgument, InvalidLayout
 
@@ -221,6 +220,10 @@ def test_options_without_effect_say_so():
         "core_id_k_fast_emission",
         "hbm_pool_planning",
         "hbm_planning",
+        "ignore_hints",
+        "global_stick_optimizer",
+        "disable_copy_opt",
+        "ignore_work_division_hints",
         "allow_all_ops_in_lx_planning",
         "co_optimizing_lx_planning",
         *scratchpads,
@@ -231,21 +234,24 @@ def test_options_without_effect_say_so():
 
 def test_the_planner_and_the_order_of_cores_can_be_chosen():
     from torch_spyre._inductor import config
+    from torch_spyre.ops import programs
 
-    def slices(size):
+    def slices():
         """Of k, by core; the product has 128 rows, and is divided m 8, n 2, k 2."""
         found = []
-        run = backend.compile_emitted
+        emit = programs.emit_bundle
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "compile_emitted", lambda emitted: found.append(emitted) or run(emitted))
-            torch.ones(128, 128, device="spyre", dtype=torch.float16) @ torch.ones(size, device="spyre").half()
-        (op,) = (op for op in found[-1].bundle.ops.values() if op.op == "batchmatmul")
+            patch.setattr(
+                programs, "emit_bundle", lambda *given, **more: found.append(emit(*given, **more)) or found[-1]
+            )
+            torch.ones(128, 128, device="spyre", dtype=torch.float16) @ torch.ones(128, 127, device="spyre").half()
+        (op,) = (op for emitted in found for op in emitted.bundle.ops.values() if op.op == "batchmatmul")
         assert [axis.split for axis in op.axes] == [8, 2, 2]
         return [chosen[2] for chosen in op.slices]
 
-    assert slices((128, 128)) == [0, 1] * 16
+    assert slices() == [0, 1] * 16
     with config.patch(core_id_k_fast_emission=False):
-        assert slices((128, 127)) == [0] * 16 + [1] * 16
+        assert slices() == [0] * 16 + [1] * 16
     with config.patch(planner="guessed"), pytest.raises(InvalidArgument, match="one of timed, documented"):
         torch.neg(torch.ones(3, 6404, device="spyre"))
 
@@ -254,14 +260,20 @@ def test_hints_are_checked_and_kept():
     from torch_spyre._inductor import spyre_hint
     from torch_spyre._inductor.hints import active_hints
 
-    with spyre_hint(work_div={"M": 2}), spyre_hint(tiles={"N": 4}):
-        assert active_hints() == [{"work_div": {"M": 2}}, {"tiles": {"N": 4}}]
+    with spyre_hint(work_div={"M": 2}), spyre_hint(num_tiles_per_dim={"N": 4}):
+        assert active_hints() == [{"work_div": {"M": 2}}, {"num_tiles_per_dim": {"N": 4}}]
     assert active_hints() == []
-    for wrong in ({"work_div": {"M": 0}}, {"work_div": {"M": 8, "N": 8}}, {"worc_div": {"M": 2}}, {}):
+    for wrong in ({"work_div": {"M": 0}}, {"work_div": {"M": True}}, {"worc_div": {"M": 2}}, {}, {"named_dims": "MN"}):
         with pytest.raises(InvalidArgument), spyre_hint(**wrong):
             pass
-    with pytest.raises(NotImplementedError, match="one dim per scope"), spyre_hint(tiles={"M": 2, "N": 2}):
+    with pytest.raises(NotImplementedError, match="one dim per scope"), spyre_hint(num_tiles_per_dim={"M": 2, "N": 2}):
         pass
+    for old in ("tiles", "slices"):
+        with (
+            pytest.warns(FutureWarning, match=f"{old} is the old name of num_tiles_per_dim"),
+            spyre_hint(**{old: {"M": 2}}),
+        ):
+            assert active_hints() == [{old: {"M": 2}}]
 
 
 @_GRAPH
@@ -270,7 +282,7 @@ def test_a_hint_does_not_break_a_graph():
 
     @torch.compile(fullgraph=True)
     def doubled(x):
-        with spyre_hint(work_div={"M": 2}):
+        with spyre_hint(expected_named_dims=[]):
             return x * 2
 
     assert torch.equal(doubled(torch.ones(4, 70, device="spyre")).cpu(), torch.full((4, 70), 2.0))
