@@ -149,7 +149,8 @@ class Hint:
     """A `spyre_hint` scope around an op: a number of its own, larger than those of the scopes around it, and what it asks for.
 
     `work_div`: cores per named dim, in the user's order. `tiles`: the named dim that a loop cuts, and into how many tiles.
-    The `expected` ones are checked: the names of the op's dims, and of those that it reduces.
+    The `expected` ones are checked: the names of all dims of the scope's ops, and of those that are reduced.
+    `whole`: all ops of the scope are in this program.
     """
 
     number: int
@@ -157,6 +158,7 @@ class Hint:
     tiles: tuple[str, int] | None = None
     expected_named_dims: tuple[str, ...] | None = None
     expected_reduction_dims: tuple[str, ...] | None = None
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def test_names_and_hints_read_like_the_users() -> None:
     x = Buffer("x", "float16", (6,), (1,), Role.UPDATE, named=(NamedDim("M", 2, 3), NamedDim("K", 3, 1)))
     there = Access("x", 0, (3, 1), "float16")
     hints = (
-        Hint(0, tiles=("M", 2)),
+        Hint(0, tiles=("M", 2), whole=False),
         Hint(1, (("M", 2), ("K", 1)), expected_named_dims=("M", "K"), expected_reduction_dims=()),
     )
     op = Op(
@@ -156,7 +156,7 @@ def test_names_and_hints_read_like_the_users() -> None:
         '  dim "d1" 3 split 3 named "K"',
         '  read "x" float16 0 [3, 1]',
         '  write "x" float16 0 [3, 1]',
-        '  hint 0 tiles "M" 2',
+        '  hint 0 part tiles "M" 2',
         '  hint 1 work_div "M" 2 work_div "K" 1 expects "M" "K" reduces',
     ]
 

@@ -122,7 +122,7 @@ def _hint_words(hint: Hint) -> str:
     divided = "".join(f" work_div {_quote(name)} {cores}" for name, cores in hint.work_div)
     tiles = "" if hint.tiles is None else f" tiles {_quote(hint.tiles[0])} {hint.tiles[1]}"
     expected = _names("expects", hint.expected_named_dims) + _names("reduces", hint.expected_reduction_dims)
-    return divided + tiles + expected
+    return ("" if hint.whole else " part") + divided + tiles + expected
 
 
 def _names(keyword: str, names: tuple[str, ...] | None) -> str:
@@ -209,10 +209,10 @@ def _parse_dim(line: _Line) -> Dim:
 
 def _parse_hint(line: _Line) -> Hint:
     with line:
-        number = line.integer()
+        number, whole = line.integer(), not line.has("part")
         work_div = tuple(line.each("work_div", lambda: (line.name(), line.integer())))
         tiles = (line.name(), line.integer()) if line.has("tiles") else None
-        return Hint(number, work_div, tiles, line.names("expects"), line.names("reduces"))
+        return Hint(number, work_div, tiles, line.names("expects"), line.names("reduces"), whole)
 
 
 def _parse_input(line: _Line) -> Operand:

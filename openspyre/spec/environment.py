@@ -139,6 +139,9 @@ class Settings:
         BOOL,
         "cores next to each other have the parts of a product's sum that is divided",
     )
+    ignore_hints: bool = switch(
+        "SPYRE_INDUCTOR_IGNORE_HINTS", PLANNING.ignore_hints, BOOL, "names of dims and hints to the planner are ignored"
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,
@@ -199,6 +202,7 @@ class Settings:
             self.lx_relayout,
             pool=self.hbm_pool_planning,
             k_fast=self.core_id_k_fast_emission,
+            ignore_hints=self.ignore_hints,
         )
 
     def visible_cards(self) -> tuple[int, ...]:

@@ -56,6 +56,10 @@ class CacheWarning(UserWarning):
     """Compiled programs cannot be kept on disk: results are the same, starts take longer."""
 
 
+class HintWarning(UserWarning):
+    """A name of a dim, or a hint to the planner, that has no effect, or less than was asked for."""
+
+
 class SanitizerWarning(UserWarning):
     """What the sanitizer finds questionable but torch allows: reading what nobody wrote, int64 that wraps."""
 

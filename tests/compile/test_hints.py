@@ -127,3 +127,64 @@ def test_inner_scopes_override_outer_ones(lowered):
     launch.clear()
     torch.compile(function)(x)
     assert slices(lowered) == {"exp": {"mb": 16, "out": 1}}
+
+
+def test_names_of_a_result_that_comes_from_no_tensor(named):
+    def function(x):
+        with spyre_hint(named_dims=["M", "N"]):
+            y = torch.arange(64 * 128, device="spyre").view(64, 128)
+        return torch.exp(y * x)
+
+    x, *_ = tensors((1,))
+    declare_tensor_dim("M", 64)
+    declare_tensor_dim("N", 128)
+    torch.compile(function)(x)
+    assert names(named["exp"]) == ["M", "N"]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_names_go_from_one_launch_to_the_next(named, dynamic):
+    """What the host has made between the two has no names; what goes round it keeps them."""
+
+    def function(x):
+        y = torch.exp(x.view(8, 16, 128)).sum(-1)
+        z = torch.digamma(y)  # on the host
+        with spyre_hint(work_div={"M": 2}):
+            return y - z
+
+    torch.spyre.set_fallback_mode("silent")
+    x, *_ = tensors((128, 128))
+    name_dims([x], [("M", "N")])
+    torch.compile(function, dynamic=dynamic)(x)
+    assert "sum" in named and names(named["sub"]) == ["M", "M"]
+
+
+def test_names_of_a_part_of_a_dim_go_on_too(named):
+    """A tensor of 8 x 16 whose columns are two dims, of which one has a name."""
+
+    def function(x, w):
+        y = (x + w).view(8, 16)
+        return y.view(8, 4, 4) - torch.digamma(y).view(8, 4, 4)
+
+    torch.spyre.set_fallback_mode("silent")
+    x, w = tensors((8, 4, 4), (1, 4, 1))
+    name_dims([w], [("one", "C", "uno")])
+    torch.compile(function)(x, w)
+    assert names(named["sub"]) == ["", "C", ""]
+
+
+def test_a_scope_that_holds_ops_of_several_launches(named):
+    """Each launch has its own ops' names; those of others are no mistake."""
+
+    def function(x):
+        with spyre_hint(work_div={"N": 2}, expected_reduction_dims=["N"]):
+            y = torch.exp(x).sum(-1)
+            return y - torch.digamma(y)
+
+    torch.spyre.set_fallback_mode("silent")
+    x, *_ = tensors((64, 128))
+    name_dims([x], [("M", "N")])
+    torch.compile(function)(x)
+    assert names(named["sum"]) == ["M", "N"]
+    assert names(named["sub"]) == ["M"]
+    assert not named["sub"].hints[0].whole

@@ -96,6 +96,7 @@ def test_lx_planner_relayout():
         ("LAYOUT_SOLVER", "bestfit", Planning(solver="bestfit")),
         ("SPYRE_LX_PLANNER_RELAYOUT", "0", Planning(relayout=False)),
         ("HBM_POOL_PLANNING", "0", Planning(pool=False)),
+        ("SPYRE_INDUCTOR_IGNORE_HINTS", "1", Planning(ignore_hints=True)),
         ("OPENSPYRE_PLANNER", "documented", Planning(strategy="documented")),
     ],
 )
@@ -117,6 +118,7 @@ OPTIONS = [
     {"layout_solver": "exact"},
     {"lx_planner_relayout": False},
     {"hbm_pool_planning": False},
+    {"ignore_hints": True},
 ]
 OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_ops_in_lx_planning": True}]
 

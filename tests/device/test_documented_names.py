@@ -221,6 +221,8 @@ def test_options_without_effect_say_so():
         "core_id_k_fast_emission",
         "hbm_pool_planning",
         "hbm_planning",
+        "ignore_hints",
+        "ignore_work_division_hints",
         "allow_all_ops_in_lx_planning",
         *scratchpads,
     }
@@ -253,14 +255,20 @@ def test_hints_are_checked_and_kept():
     from torch_spyre._inductor import spyre_hint
     from torch_spyre._inductor.hints import active_hints
 
-    with spyre_hint(work_div={"M": 2}), spyre_hint(tiles={"N": 4}):
-        assert active_hints() == [{"work_div": {"M": 2}}, {"tiles": {"N": 4}}]
+    with spyre_hint(work_div={"M": 2}), spyre_hint(num_tiles_per_dim={"N": 4}):
+        assert active_hints() == [{"work_div": {"M": 2}}, {"num_tiles_per_dim": {"N": 4}}]
     assert active_hints() == []
-    for wrong in ({"work_div": {"M": 0}}, {"work_div": {"M": 8, "N": 8}}, {"worc_div": {"M": 2}}, {}):
+    for wrong in ({"work_div": {"M": 0}}, {"work_div": {"M": True}}, {"worc_div": {"M": 2}}, {}, {"named_dims": "MN"}):
         with pytest.raises(InvalidArgument), spyre_hint(**wrong):
             pass
-    with pytest.raises(NotImplementedError, match="one dim per scope"), spyre_hint(tiles={"M": 2, "N": 2}):
+    with pytest.raises(NotImplementedError, match="one dim per scope"), spyre_hint(num_tiles_per_dim={"M": 2, "N": 2}):
         pass
+    for old in ("tiles", "slices"):
+        with (
+            pytest.warns(FutureWarning, match=f"{old} is the old name of num_tiles_per_dim"),
+            spyre_hint(**{old: {"M": 2}}),
+        ):
+            assert active_hints() == [{old: {"M": 2}}]
 
 
 @_GRAPH
@@ -269,7 +277,7 @@ def test_a_hint_does_not_break_a_graph():
 
     @torch.compile(fullgraph=True)
     def doubled(x):
-        with spyre_hint(work_div={"M": 2}):
+        with spyre_hint(expected_named_dims=[]):
             return x * 2
 
     assert torch.equal(doubled(torch.ones(4, 70, device="spyre")).cpu(), torch.full((4, 70), 2.0))

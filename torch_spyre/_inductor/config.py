@@ -30,13 +30,16 @@ allow_all_ops_in_lx_planning: bool = False
 hbm_pool_planning: bool = environment.Settings.read().hbm_pool_planning
 hbm_planning: bool = True
 
+# Names of dims and all hints are ignored (SPYRE_INDUCTOR_IGNORE_HINTS; the other is its older name).
+ignore_hints: bool = environment.Settings.read().ignore_hints
+ignore_work_division_hints: bool = False
+
 # No effect yet: joint search of divisions and scratchpads; copies of inputs and outputs are always on.
 co_optimizing_lx_planning: bool = False
 lx_boundary_clones: bool = False
 
 # No effect yet: choice of layouts, division of work, tiles.
 global_stick_optimizer: bool = True
-ignore_work_division_hints: bool = False
 chunk_large_tensors: bool = False
 max_buckets: int = 32
 min_default_granularity: int = 4

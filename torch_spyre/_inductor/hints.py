@@ -7,13 +7,13 @@ scopes up, so that inner ones have larger numbers. `inductor/importing/hints.py`
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from torch.fx import traceback
 
 from openspyre.spec.errors import InvalidArgument
-from openspyre.spec.machine import SPYRE
 from torch_spyre.torch_seams import runs_while_tracing
 
 PREFIX = "_hint_"
@@ -63,21 +63,11 @@ def _check(hints: Mapping[str, Mapping[str, int] | Sequence[str]]) -> None:
             raise NotImplementedError(f"spyre_hint: {name} takes one dim per scope, not {list(value)}: nest the scopes")
     if sum(name in TILES for name in hints) > 1:
         raise InvalidArgument(f"spyre_hint: {', '.join(hints)} say the same: give num_tiles_per_dim alone")
-    _check_cores(hints.get("work_div", {}))
+    for name in TILES[1:]:
+        if name in hints:
+            warnings.warn(f"spyre_hint: {name} is the old name of num_tiles_per_dim", FutureWarning, stacklevel=4)
 
 
 def _check_names(hint: str, names: object) -> None:
     if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise InvalidArgument(f"spyre_hint: {hint}={names!r} must be a list of names of dims")
-
-
-def _check_cores(division: Mapping[str, int] | Sequence[str]) -> None:
-    if not isinstance(division, Mapping):
-        return
-    cores = 1
-    for count in division.values():
-        cores *= count
-    if cores > SPYRE.cores:
-        raise InvalidArgument(
-            f"work_division_hint: {dict(division)} asks for {cores} cores, the card has {SPYRE.cores}"
-        )

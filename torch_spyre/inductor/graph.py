@@ -222,9 +222,9 @@ def from_text(text: str) -> Graph:
 
 
 def _hint(plain: Any) -> Hint:
-    number, work_div, *others = plain
+    number, work_div, *others, whole = plain
     tiles, named, reduced = (None if other is None else tuple(other) for other in others)
-    return Hint(number, tuple((name, cores) for name, cores in work_div), tiles, named, reduced)
+    return Hint(number, tuple((name, cores) for name, cores in work_div), tiles, named, reduced, whole)
 
 
 def _plain(argument: Argument) -> Any:

@@ -138,4 +138,5 @@ def planning() -> Planning:
         all_ops=config.allow_all_ops_in_lx_planning,
         pool=config.hbm_pool_planning and config.hbm_planning,
         k_fast=config.core_id_k_fast_emission,
+        ignore_hints=config.ignore_hints or config.ignore_work_division_hints,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass, field, replace
 
+from openspyre.compiler.hint_checks import check_hints
 from openspyre.compiler.ir import Access, Buffer, NamedDim, Op, Program
 from openspyre.compiler.named_dims import Parts, walked, written
-
-Named = Mapping[str, tuple[NamedDim, ...]]
+from openspyre.spec.errors import HintWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +23,43 @@ class NameDims:
         if self.ignored:
             plain = tuple(replace(buffer, named=()) for buffer in program.buffers)
             return replace(program, buffers=plain, body=tuple(replace(op, hints=()) for op in program.ops))
-        buffers = {buffer.name: buffer for buffer in program.buffers}
-        named = {name: buffer.named for name, buffer in buffers.items()}
-        return replace(program, body=tuple(_name(op, buffers, named) for op in program.ops))
+        named = replace(program, body=Names(program).ops)
+        check_hints(named.ops)
+        return named
 
 
-def _name(op: Op, buffers: Mapping[str, Buffer], named: dict[str, tuple[NamedDim, ...]]) -> Op:
-    """Outputs get the names of the dims that are written; where an op reads no named tensor, its output may have been given names."""
-    parts = _parts(op, op.accesses, named)
-    for output in op.outputs:
-        if not named[output.buffer]:
-            named[output.buffer] = tuple(written(output, op.dims, parts, buffers[output.buffer]))
-    names: dict[int, dict[str, None]] = {}
-    for _, by_dim in parts:
-        for d, found in by_dim.items():
-            names.setdefault(d, {}).update(dict.fromkeys(part.name for part in found))
-    return replace(op, dims=tuple(replace(dim, named=tuple(names.get(d, ()))) for d, dim in enumerate(op.dims)))
+@dataclass(slots=True)
+class Names:
+    """Names on their way through a program: its `ops` with them, and those of every buffer."""
 
+    program: Program
+    ops: tuple[Op, ...] = ()
+    by_buffer: dict[str, tuple[NamedDim, ...]] = field(default_factory=dict)
 
-def _parts(op: Op, accesses: tuple[Access, ...], named: Named) -> list[tuple[Access, Parts]]:
-    return [(access, walked(access, op.dims, named[access.buffer]).parts) for access in accesses]
+    def __post_init__(self) -> None:
+        buffers = {buffer.name: buffer for buffer in self.program.buffers}
+        self.by_buffer = {name: buffer.named for name, buffer in buffers.items()}
+        self.ops = tuple([self._named(op, buffers) for op in self.program.ops])
+
+    def _named(self, op: Op, buffers: dict[str, Buffer]) -> Op:
+        """Outputs get the names of the dims that are written; where an op reads no named tensor, its output may have been given names."""
+        parts = [(access, self._parts(op, access)) for access in op.accesses]
+        for output in op.outputs:
+            if not self.by_buffer[output.buffer]:
+                self.by_buffer[output.buffer] = tuple(written(output, op.dims, parts, buffers[output.buffer]))
+        names: dict[int, dict[str, None]] = {}
+        for _, by_dim in parts:
+            for d, found in by_dim.items():
+                names.setdefault(d, {}).update(dict.fromkeys(part.name for part in found))
+        return replace(op, dims=tuple(replace(dim, named=tuple(names.get(d, ()))) for d, dim in enumerate(op.dims)))
+
+    def _parts(self, op: Op, access: Access) -> Parts:
+        found = walked(access, op.dims, self.by_buffer[access.buffer])
+        for named in found.partial if op.hints else ():
+            warnings.warn(
+                f"{op.name}: of the {named.size} elements of dim {named.name!r} of {access.buffer!r} it works on a part, which "
+                "has not its name: hints cannot speak of it",
+                HintWarning,
+                stacklevel=2,
+            )
+        return found.parts

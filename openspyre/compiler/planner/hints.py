@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+import warnings
 from collections.abc import Mapping
 
 from openspyre.compiler.planner.constraints import Constraints, Undividable
 from openspyre.compiler.planner.space import Space, SpaceKind, Splits, Symbol
+from openspyre.spec.errors import HintWarning
 
-_log = logging.getLogger("spyre.compiler.planner")
 Hint = Mapping[str, int]
 
 
@@ -16,15 +16,17 @@ def hinted_splits(
     space: Space, hint: Hint, constraints: Constraints, commits: Mapping[int, int], cores: int
 ) -> Splits | None:
     """None for an op that takes no hints."""
-    if space.kind is SpaceKind.TOPK or not hint:
+    if not hint:
         return None
+    if space.kind is SpaceKind.TOPK:
+        return _warn(space, f"work_div {dict(hint)} has no effect: its division is fixed")
     chosen: dict[int, int] = {}
     left = cores
     for name, split in hint.items():
         symbol = _bound(space, name, chosen)
         _check(space, name, symbol, split, constraints)
         if split > left:
-            _log.warning("%s: work_div %s=%d is left out, %d cores are free", space.op, name, split, left)
+            _warn(space, f"work_div {name}={split} is left out: of {cores} cores {left} are left to divide by")
             continue
         chosen[symbol] = split
         left //= split
@@ -33,13 +35,18 @@ def hinted_splits(
         raise Undividable(
             f"{space.op}: work_div splits {' and '.join(summed)}, of the dims that are summed one can be split"
         )
-    for symbol, split in commits.items():
-        if chosen.get(symbol, 1) < split:
-            _log.warning(
-                "%s: work_div leaves dim %r in %d parts, but a core reaches too far into a tensor with fewer than %d",
-                space.op, _title(space.symbols[symbol]), chosen.get(symbol, 1), split,
-            )  # fmt: skip
+    short = [
+        f"{_title(space.symbols[symbol])!r} in {chosen.get(symbol, 1)} parts where it takes {split}"
+        for symbol, split in commits.items()
+        if chosen.get(symbol, 1) < split
+    ]
+    if short:
+        _warn(space, f"work_div lets a core reach too far into a tensor: it leaves {', '.join(short)}")
     return space.splits(chosen)
+
+
+def _warn(space: Space, what: str) -> None:
+    warnings.warn(f"{space.op}: {what}", HintWarning, stacklevel=3)
 
 
 def _bound(space: Space, name: str, taken: Mapping[int, int]) -> int:

@@ -10,6 +10,7 @@ from openspyre.compiler.planner.constraints import Undividable
 from openspyre.compiler.planner.documented import divide
 from openspyre.compiler.planner.space import Space, Symbol
 from openspyre.compiler.planner.spaces_of_tests import LIMIT, product, topk
+from openspyre.spec.errors import HintWarning
 
 MM = product(128, 128, 512)
 
@@ -28,9 +29,9 @@ def test_a_name_binds_to_the_first_dim_that_has_it_and_no_hint_yet() -> None:
     assert divide(square, 32, LIMIT, {"d": 4}) == (4, 1, 1)
 
 
-def test_what_exceeds_the_cores_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    assert divide(MM, 8, LIMIT, {"m": 4, "k": 4, "n": 2}) == (4, 2, 1)
-    assert "work_div k=4 is left out, 2 cores are free" in caplog.text
+def test_what_exceeds_the_cores_is_left_out() -> None:
+    with pytest.warns(HintWarning, match="work_div k=4 is left out: of 8 cores 2 are left"):
+        assert divide(MM, 8, LIMIT, {"m": 4, "k": 4, "n": 2}) == (4, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +61,11 @@ def test_two_sums() -> None:
         divide(Space("sum", symbols, (), ()), 32, LIMIT, {"a": 2, "b": 2})
 
 
-def test_fewer_slices_than_a_core_can_reach_over(caplog: pytest.LogCaptureFixture) -> None:
-    assert divide(product(8192, 4096, 32768), 32, LIMIT, {"m": 32}) == (32, 1, 1)
-    assert "leaves dim 'k' in 1 parts, but a core reaches too far into a tensor with fewer than 4" in caplog.text
+def test_fewer_slices_than_a_core_can_reach_over() -> None:
+    with pytest.warns(HintWarning, match="too far into a tensor: it leaves .*'k' in 1 parts where it takes 4"):
+        assert divide(product(8192, 4096, 32768), 32, LIMIT, {"m": 32}) == (32, 1, 1)
 
 
 def test_topk_takes_no_hints() -> None:
-    assert divide(topk(64, 128, 8), 32, LIMIT, {"k": 8}) == (2, 2, 1)
+    with pytest.warns(HintWarning, match="'k': 8} has no effect"):
+        assert divide(topk(64, 128, 8), 32, LIMIT, {"k": 8}) == (2, 2, 1)

@@ -20,6 +20,7 @@ from torch_spyre.inductor.cpython_tuning import with_room_for_frames, without_co
 from torch_spyre.inductor.graph import Graph, GraphCall
 from torch_spyre.inductor.graph_registry import keep
 from torch_spyre.inductor.importing.constants import constant_on_card, known_values, move_constants
+from torch_spyre.inductor.importing.crossing_names import names_of_outputs
 from torch_spyre.inductor.importing.foreach import unfold
 from torch_spyre.inductor.importing.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
 from torch_spyre.inductor.importing.fx_reader import Reader
@@ -44,6 +45,7 @@ class _Plan:
     after: dict[Node, list[Node]] = field(default_factory=dict)  # order that writes in place ask for, beyond uses
     launch_of: dict[Node, Node] = field(default_factory=dict)  # node that was taken -> the node of its bundle
     scopes: Scopes = field(default_factory=lambda: Scopes(torch.fx.Graph()))
+    names: dict[Node, Names] = field(default_factory=dict)  # of dims of what launches have made
 
     def launch(self, node: Node) -> tuple[int, int]:
         """Level and card of a node that was taken: one launch."""
@@ -62,6 +64,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     keep_sources(graph)
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
+    plan.scopes.note_launches({node: plan.launch(node) for node in plan.taken})
     for launch in sorted({plan.launch(node) for node in plan.taken}):
         members = [node for node in nodes if node in plan.taken and plan.launch(node) == launch]
         _replace(graph, members, plan, report)
@@ -155,7 +158,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         outputs=outputs,
         numbers=len(reader.numbers),
         constants=constants,
-        named=tuple(_named(sources, inputs, members, calls)),
+        named=tuple(_named(plan, sources, inputs, members, calls)),
     )  # fmt: skip
     key, kept = keep(imported)
     report.bundle(key, imported)
@@ -166,10 +169,12 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         launch.meta |= {"val": tuple(fake for _, fake, _ in parts), "spyre_graph": kept}
         plan.launch_of |= dict.fromkeys(members, launch)
         launch.meta["stack_trace"] = members[-1].meta.get("stack_trace")
+        crossing = _names_made(imported, parts)
         for place, (node, fake, _) in enumerate(parts):
             part = graph.call_function(operator.getitem, (launch, place))
             part.meta["val"] = fake
             plan.owner[storage_of(fake)] = part
+            plan.names[part] = crossing.get(place, ())
             node.replace_all_uses_with(part, delete_user_cb=lambda user: user not in inside)
     for node in members:
         if nodes[node].mutates:
@@ -177,14 +182,26 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
 
 
 def _named(
-    sources: Iterable[Node], inputs: Sequence[int], members: Sequence[Node], calls: Sequence[GraphCall]
+    plan: _Plan, sources: Iterable[Node], inputs: Sequence[int], members: Sequence[Node], calls: Sequence[GraphCall]
 ) -> Iterator[tuple[int, Names]]:
-    """Values with named dims: inputs of the graph, and results that come from no tensor."""
-    yield from (
-        (number, names) for node, number in zip(sources, inputs, strict=True) if (names := names_of_input(node))
+    """Values with named dims: inputs of the graph, what earlier launches have made, and results that come from no tensor."""
+    read = (
+        (number, plan.names.get(node) or names_of_input(node)) for node, number in zip(sources, inputs, strict=True)
     )
+    yield from ((number, names) for number, names in read if names)
     made = ((call.results[0], names_of_result(node)) for node, call in zip(members, calls, strict=True))
     yield from ((number, names) for number, names in made if names)
+
+
+def _names_made(graph: Graph, parts: Sequence[tuple[Node, torch.Tensor, str]]) -> dict[int, Names]:
+    """Names of the dims of what a launch makes, for the launches behind it; none where sizes are not known before it runs."""
+    if not graph.named:
+        return {}
+    extents = [n for _, fake, _ in parts for n in (*fake.shape, *fake.stride()) if isinstance(n, torch.SymInt)]
+    sizes = {str(s): n.node.shape_env.size_hint(s, allow_none=True) for n in extents for s in n.node.expr.free_symbols}
+    if any(sizes.get(symbol) is None for symbol in graph.symbols):
+        return {}
+    return names_of_outputs(graph, {symbol: int(sizes[symbol]) for symbol in graph.symbols}, parts[0][1].device)
 
 
 def _changed(node: Node) -> Node:

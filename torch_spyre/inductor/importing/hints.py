@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -76,11 +76,18 @@ class Scopes:
         nodes = () if backward else [node for node in graph.nodes if node.op == "call_function"]
         numbers = sorted({number for node in nodes for number, _ in _scopes_of(node)})
         self._places = {number: place for place, number in enumerate(numbers)}
+        self._launches: dict[int, set[Hashable]] = {}
+
+    def note_launches(self, launch_of: Mapping[Node, Hashable]) -> None:
+        for node, launch in launch_of.items():
+            for number, _ in _scopes_of(node):
+                self._launches.setdefault(number, set()).add(launch)
 
     def hints_of(self, node: Node) -> tuple[Hint, ...]:
         """The outermost first."""
-        found = [(self._places[n], scope) for n, scope in _scopes_of(node) if n in self._places]
-        return tuple(hint for place, scope in found if (hint := _hint(place, scope)) != Hint(place))
+        found = [(self._places[n], n, scope) for n, scope in _scopes_of(node) if n in self._places]
+        hints = [_hint(place, scope, len(self._launches.get(n, ())) < 2) for place, n, scope in found]
+        return tuple(hint for hint in hints if hint != Hint(hint.number, whole=hint.whole))
 
     def listed(self, graph: torch.fx.Graph) -> list[tuple[str, tuple[Hint, ...], Names]]:
         """Nodes with hints."""
@@ -98,10 +105,10 @@ def _scopes_of(node: Node) -> list[tuple[int, Mapping[str, Any]]]:
     return sorted(((number_of(key), custom[key]) for key in custom if key.startswith(PREFIX)), key=lambda pair: pair[0])
 
 
-def _hint(place: int, scope: Mapping[str, Any]) -> Hint:
+def _hint(place: int, scope: Mapping[str, Any], whole: bool) -> Hint:
     tiles = next((next(iter(scope[name].items())) for name in TILES if name in scope), None)
-    expected = (tuple(scope[name]) if name in scope else None for name in _EXPECTED)
-    return Hint(place, tuple(scope.get("work_div", {}).items()), tiles, *expected)
+    named, reduced = (tuple(scope[name]) if name in scope else None for name in _EXPECTED)
+    return Hint(place, tuple(scope.get("work_div", {}).items()), tiles, named, reduced, whole)
 
 
 _EXPECTED = ("expected_named_dims", "expected_reduction_dims")

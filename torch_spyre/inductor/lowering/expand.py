@@ -75,7 +75,9 @@ def _named(graph: Graph, values: Sequence[Value], symbols: Mapping[str, int]) ->
         value, sizes = values[number], [evaluate(size, symbols) for _, size in names]
         strides = named_strides(value.size, value.stride, sizes)  # type: ignore[arg-type]
         dims = zip(names, sizes, strides or (), strict=False)
-        found[value.buffer] = tuple(NamedDim(name, size, stride) for (name, _), size, stride in dims if size > 1)
+        found[value.buffer] = tuple(
+            NamedDim(name, size, stride) for (name, _), size, stride in dims if name and size > 1
+        )
     return found
 
 
