@@ -8,6 +8,7 @@ and kept so that existing code runs: what they steer does not exist here yet, or
 import sys
 
 from openspyre.spec import environment
+from torch_spyre import _torch
 from torch_spyre.torch_seams import resolve
 
 # Cores that work is divided over, 1 to 32; starts as SENCORES says.
@@ -48,4 +49,16 @@ unroll_loops: bool = True
 # Always: addresses are symbols.
 bundle_symbolic_args: bool = True
 
-resolve("torch.utils._config_module.install_config_module")(sys.modules[__name__])
+_module = sys.modules[__name__]
+resolve("torch.utils._config_module.install_config_module")(_module)
+
+
+class _Config(type(_module)):  # type: ignore[misc]
+    """Launches look up their programs by the options in force; they are told when one changes."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        _torch.forget_planning_number()
+
+
+object.__setattr__(_module, "__class__", _Config)

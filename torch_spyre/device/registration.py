@@ -16,7 +16,7 @@ def register() -> None:
     from torch_spyre.inductor.launching import artifacts
 
     _take_our_logs()
-    _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise)
+    _torch.connect(_configure, _raise_fault, _announce_fallback, _compile_call, _specialise, _planning_number)
     torch_seams.rename_backend()
     torch_seams.register_device_module(DEVICE_NAME, api)
     torch.utils.generate_methods_for_privateuse1_backend(  # type: ignore[attr-defined]
@@ -70,3 +70,9 @@ def _specialise(
     from torch_spyre.inductor.launching import specialise
 
     return specialise.specialise(key, text, inputs, symbols, offset_classes)
+
+
+def _planning_number() -> int:
+    from torch_spyre.ops import programs
+
+    return programs.planning_number()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -38,6 +39,8 @@ class Watcher(Protocol):
 
 _log = logging.getLogger("spyre.compiler")
 _refused: Counter[str] = Counter()  # by program: fusions that were not taken
+_plannings: dict[str, int] = {}  # options that programs were planned with, numbered
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +143,13 @@ def planning() -> Planning:
         k_fast=config.core_id_k_fast_emission,
         ignore_hints=config.ignore_hints or config.ignore_work_division_hints,
     )
+
+
+def plan_text() -> str:
+    """All options that decide what becomes of a program, for names in caches."""
+    return f"{planned_machine()} {planning()} fusion={settings_in_force().fusion}"
+
+
+def planning_number() -> int:
+    """The same number for the same options: launches find their programs by it."""
+    return _plannings.setdefault(plan_text(), next(_numbers))

@@ -48,10 +48,13 @@ OpTable& op_table() {
 
 class CallReader {
  public:
-  CallReader(const EagerOp& op, const torch::jit::Stack& stack, size_t arguments) : base_(stack.size() - arguments) {
+  CallReader(const EagerOp& op, const torch::jit::Stack& stack, size_t arguments, int64_t planning)
+      : planning(planning), base_(stack.size() - arguments) {
+    if (planning) key.append({9, planning});
     for (size_t i = 0; i < arguments; ++i) add(stack[base_ + i], op.scalars[i]);
   }
 
+  int64_t planning;
   Key key;
   c10::SmallVector<const at::Tensor*, 8> tensors;  // flattened; undefined ones are left out
   bool usable = true;                              // false: something no program can take (another device, sparse, ...)
@@ -179,7 +182,7 @@ LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::S
     auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
     compilations.fetch_add(1, std::memory_order_relaxed);
     held.lock();
-    CallReader now(op, stack, arguments);
+    CallReader now(op, stack, arguments, call.planning);
     if (now.key == call.key && before == retilings())
       return op.plans.keep(call.key, std::move(loaded), plans_per_op.load(std::memory_order_relaxed));
     call = std::move(now);
@@ -224,8 +227,9 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
   if (op.makes_range) resize_to_range(*stack);
   if (op.check != nullptr) op.check(*stack, stack->size() - arguments);
   const bool done = translated([&] {
+    const int64_t planning = planning_number();
     HeldBuffers held = hold_buffers();
-    CallReader call(op, *stack, arguments);
+    CallReader call(op, *stack, arguments, planning);
     if (!call.usable || call.device < 0) return false;
     auto loaded = find_or_compile(op, call, *stack, arguments, held);
     if (loaded->plan.fallback) return false;
@@ -234,7 +238,7 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
       out.resize_(loaded->plan.results[r].size);
     }
     if (!loaded->plan.resize.empty()) {
-      CallReader again(op, *stack, arguments);
+      CallReader again(op, *stack, arguments, planning);
       loaded = find_or_compile(op, again, *stack, arguments, held);
       check_overlap(op, loaded->plan, again);
       launch_call(op, std::move(loaded), again, *stack, arguments, results);

@@ -82,8 +82,8 @@ c10::DeviceIndex device_of(GivenTensors given, c10::DeviceIndex otherwise) {
   return given.empty() ? otherwise : given[0]->device().index();
 }
 
-// Symbols, then two words per input: shape and class of offset.
-Key key_of(const GraphPlans& shared, GivenTensors given, const std::vector<int64_t>& symbols) {
+// Symbols, then two words per input: shape and class of offset; then how programs are planned, unless as usual.
+Key key_of(const GraphPlans& shared, GivenTensors given, const std::vector<int64_t>& symbols, int64_t planning) {
   Key key(symbols.begin(), symbols.end());
   for (size_t i = 0; i < given.size(); ++i) {
     if (access_of(*given[i]) != Access::Tiled) {
@@ -93,6 +93,7 @@ Key key_of(const GraphPlans& shared, GivenTensors given, const std::vector<int64
     const openspyre::BufferShape& shape = *record_of(*given[i]).shape;
     key.append({static_cast<int64_t>(shape.id()), input_offset_class(shared, i, *given[i], shape)});
   }
+  if (planning) key.push_back(planning);
   return key;
 }
 
@@ -129,18 +130,20 @@ CompiledGraph::CompiledGraph(const std::string& key, std::string text, c10::Devi
 
 // Python specialises without holding the buffers; if another thread re-tiled one meanwhile, it does so again.
 LoadedPlanPtr CompiledGraph::find_or_specialise(GivenTensors given, const std::vector<at::Tensor>& inputs,
-                                                const std::vector<int64_t>& symbols, HeldBuffers& held) const {
+                                                const std::vector<int64_t>& symbols, int64_t planning,
+                                                HeldBuffers& held) const {
   for (;;) {
-    const Key key = key_of(*shared_, given, symbols);
+    const Key key = key_of(*shared_, given, symbols, planning);
     if (LoadedPlanPtr found = shared_->plans.find(key)) return found;
     GraphRequest request{shared_->key, text_, inputs, symbols, {}};
-    for (size_t word = symbols.size() + 1; word < key.size(); word += 2) request.offset_classes.push_back(key[word]);
+    for (size_t i = 0; i < given.size(); ++i) request.offset_classes.push_back(key[symbols.size() + 2 * i + 1]);
     held.unlock();
     auto loaded = std::make_shared<const LoadedPlan>(specialise_graph(request));
     specialisations.fetch_add(1, std::memory_order_relaxed);
     shared_->fix(loaded->plan.fixed);
     held.lock();
-    const Key now = key_of(*shared_, given, symbols);  // weights may have been re-tiled for this graph, offsets fixed
+    const Key now =
+        key_of(*shared_, given, symbols, planning);  // weights may have been re-tiled for this graph, offsets fixed
     if (lie_as(loaded->plan.shapes, now, symbols.size()))
       return shared_->plans.keep(now, std::move(loaded), plans_per_graph.load(std::memory_order_relaxed));
   }
@@ -151,8 +154,9 @@ Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::
   c10::SmallVector<const at::Tensor*, 16> given;
   for (const at::Tensor& tensor : inputs) given.push_back(&tensor);
   const c10::DeviceIndex device = device_of(given, device_);
+  const int64_t planning = planning_number();
   HeldBuffers held = hold_buffers();
-  const LoadedPlanPtr loaded = find_or_specialise(given, inputs, symbols, held);
+  const LoadedPlanPtr loaded = find_or_specialise(given, inputs, symbols, planning, held);
   const CallPlan& plan = loaded->plan;
   Results results;
   make_results(plan, given, device, results);

@@ -23,7 +23,7 @@ class CompiledGraph {
 
  private:
   LoadedPlanPtr find_or_specialise(GivenTensors given, const std::vector<at::Tensor>& inputs,
-                                   const std::vector<int64_t>& symbols, HeldBuffers& held) const;
+                                   const std::vector<int64_t>& symbols, int64_t planning, HeldBuffers& held) const;
 
   std::string text_;
   c10::DeviceIndex device_;

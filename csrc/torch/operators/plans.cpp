@@ -23,6 +23,15 @@ size_t KeyHash::operator()(const Key& key) const {
   return hash;
 }
 
+namespace {
+thread_local int64_t thread_planning = -1;
+}
+int64_t planning_number() {
+  if (thread_planning < 0) thread_planning = ask_planning_number();
+  return thread_planning;
+}
+void forget_planning_number() { thread_planning = -1; }
+
 LoadedPlanPtr PlanCache::find(const Key& key) const {
   std::shared_lock lock(mutex_);
   const auto found = plans_.find(key);

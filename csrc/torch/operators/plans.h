@@ -65,6 +65,12 @@ struct LoadedPlan {
 };
 using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
 
+// The options that programs are planned with, as a number: the calling thread's, as `config` has them. 0 are those that
+// the process has met first; keys of plans hold the others.
+int64_t planning_number();
+void forget_planning_number();  // the thread's options have changed: it is asked for anew
+int64_t ask_planning_number();  // of Python; defined in python_plans.cpp
+
 using Key = c10::SmallVector<int64_t, 64>;
 struct KeyHash {
   size_t operator()(const Key& key) const;

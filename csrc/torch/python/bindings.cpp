@@ -123,8 +123,9 @@ PYBIND11_MODULE(_torch, m) {
   openspyre::set_site_source(&openspyre::python_site);
   openspyre::let_python_interrupt();
   m.def("connect", [](py::object configure, py::object raise, py::object announce, py::object compile,
-                      py::object specialise) {
-    python() = {std::move(configure), std::move(raise), std::move(announce), std::move(compile), std::move(specialise)};
+                      py::object specialise, py::object planning) {
+    python() = {std::move(configure), std::move(raise),      std::move(announce),
+                std::move(compile),   std::move(specialise), std::move(planning)};
   });
   m.def("take_device_layout", &take_device_layout);
   m.def("takes_device_layout", &takes_device_layout);

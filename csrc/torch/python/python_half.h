@@ -14,6 +14,7 @@ struct [[gnu::visibility("hidden")]] PythonHalf {  // as pybind11 wants its obje
   pybind11::object announce;                       // (operator, mode): warns or raises
   pybind11::object compile;                        // (operator, arguments): a plan, or None for the CPU fallback
   pybind11::object specialise;                     // (key, text, inputs, symbols, offset classes): the plan of a graph
+  pybind11::object planning;                       // (): a number for the options that programs are planned with
 };
 PythonHalf& python();
 

@@ -111,6 +111,11 @@ CallPlan compile_call(const std::string& op, const torch::jit::Stack& stack, siz
   });
 }
 
+int64_t ask_planning_number() {
+  py::gil_scoped_acquire gil;
+  return with_python_errors([] { return py::cast<int64_t>(python().planning()); });
+}
+
 CallPlan specialise_graph(const GraphRequest& request) {
   py::gil_scoped_acquire gil;
   return with_python_errors([&] {
@@ -167,6 +172,7 @@ void bind_graphs(py::module_& m) {
   });
   m.def("limit_graph_plans", &limit_graph_plans);
   m.def("clear_graph_plans", &clear_graph_plans);
+  m.def("forget_planning_number", &forget_planning_number);
 }
 
 }  // namespace torch_spyre

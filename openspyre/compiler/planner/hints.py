@@ -19,7 +19,8 @@ def hinted_splits(
     if not hint:
         return None
     if space.kind is SpaceKind.TOPK:
-        return _warn(space, f"work_div {dict(hint)} has no effect: its division is fixed")
+        _warn(space, f"work_div {dict(hint)} has no effect: its division is fixed")
+        return None
     chosen: dict[int, int] = {}
     left = cores
     for name, split in hint.items():

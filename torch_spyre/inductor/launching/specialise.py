@@ -32,7 +32,7 @@ from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, te
 from torch_spyre.inductor.reporting.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.ops.plans import CallPlan, ResultPlan
-from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, planned_machine, planning
+from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, plan_text
 
 _counts = {"compiled": 0, "found": 0, "retiled": 0}
 
@@ -111,8 +111,7 @@ class _Launch:
         """All that decides what a specialised graph is, as one name."""
         classes = zip(self.inputs, self.offset_classes, strict=True)
         facts = [(_record(tensor), device_tensor_layout(tensor), offset_class) for tensor, offset_class in classes]
-        plan = f"{planned_machine()} {planning()} fusion={settings_in_force().fusion}"
-        decisive = f"{source_hash()} {plan} {self.key} {list(self.symbols)} {facts} {movable(self.inputs)}"
+        decisive = f"{source_hash()} {plan_text()} {self.key} {list(self.symbols)} {facts} {movable(self.inputs)}"
         return hashlib.sha256(decisive.encode()).hexdigest()
 
     def _report(self, request: str, text: str, told: Specialisation) -> None:
