@@ -16,7 +16,7 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DTYPES, TENSOR_DTYPES
 from openspyre.spec.machine import SPYRE
 from openspyre.spec.ops import TABLE, Kind, Row
-from openspyre.tools.switches import markdown
+from openspyre.tools.switches import markdown, retired_markdown
 
 DOCS = Path(__file__).parent
 OPERATOR_TESTS = Path(__file__).parent.parent / "tests" / "ops"
@@ -30,6 +30,10 @@ def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def switches() -> str:
     return "".join(f"{line}\n" for line in markdown())
+
+
+def retired() -> str:
+    return "".join(f"{line}\n" for line in retired_markdown())
 
 
 def seams() -> str:
@@ -239,6 +243,7 @@ def clock_bands() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "switches": switches,
+    "retired": retired,
     "seams": seams,
     "formats": formats,
     "errors": errors,

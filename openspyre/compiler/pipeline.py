@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
@@ -24,10 +25,14 @@ from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.stage_products import StageProducts
 from openspyre.compiler.passes.unify_formats import UnifyFormats
+from openspyre.compiler.text import print_program
 from openspyre.compiler.verify import Verifier
-from openspyre.spec.errors import InternalError
+from openspyre.spec import logs
+from openspyre.spec.errors import InternalError, InvalidArgument
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.planning import PLANNING, Planning
+
+_log = logging.getLogger("spyre.compiler")
 
 
 class Pass(Protocol):
@@ -45,10 +50,10 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         UnifyFormats(),
         OrderSums(),
         FoldConstants(),
-        EliminateCopies(),
+        *([EliminateCopies()] if planning.drop_copies else []),
         DropDead(),
         NameDims(planning.ignore_hints),
-        ChooseLayouts(),
+        ChooseLayouts(16 if planning.whole_layouts else 0),
         InsertRelayouts(),
         PackIndices(),
         StageProducts(),
@@ -82,12 +87,24 @@ def run(
 ) -> Program:
     """All passes; with `verify`, what comes in and what each of them returns is checked."""
     start = perf_counter()
+    if logs.get_log_passes():
+        _check_log_passes(machine, planning)
     for step, after in stages(program, passes(machine, planning), machine, verify=verify):
         program = after
+        if logs.logs_pass(name_of(step)) and _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s after %s\n%s", program.name, name_of(step), print_program(program))
         if observe is not None:
             observe(name_of(step), program, perf_counter() - start)
             start = perf_counter()
     return program
+
+
+def _check_log_passes(machine: Machine, planning: Planning) -> None:
+    known = [name_of(step) for step in passes(machine, planning)]
+    if unknown := logs.unknown_log_passes(known):
+        raise InvalidArgument(
+            f"SPYRE_LOG_PASSES or set_log_passes asks for {', '.join(unknown)}; the passes are {', '.join(known)}, or all"
+        )
 
 
 def stages(

@@ -142,6 +142,15 @@ class Settings:
     ignore_hints: bool = switch(
         "SPYRE_INDUCTOR_IGNORE_HINTS", PLANNING.ignore_hints, BOOL, "names of dims and hints to the planner are ignored"
     )
+    global_stick_optimizer: bool = switch(
+        "GLOBAL_STICK_OPTIMIZER",
+        PLANNING.whole_layouts,
+        BOOL,
+        "layouts are chosen for the whole program, so that little is moved; else each follows the first operand",
+    )
+    disable_copy_opt: bool = switch(
+        "DISABLE_COPY_OPT", not PLANNING.drop_copies, BOOL, "copies that need not be are made all the same"
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,
@@ -152,19 +161,15 @@ class Settings:
     torch_logs: str = switch(
         "TORCH_LOGS", "", TEXT, "log levels: spyre[.part]:LEVEL, +spyre.part, -spyre.part, +torch_spyre.part"
     )
+    log_passes: str = switch(
+        "SPYRE_LOG_PASSES",
+        "",
+        TEXT,
+        "passes of the compiler whose results spyre.compiler logs at DEBUG: names separated by commas, or all",
+    )
     log_file: Path | None = switch("SPYRE_LOG_FILE", None, PATH, "file that spyre's log goes to")  # noqa: RUF009
     inductor_log: bool = switch("SPYRE_INDUCTOR_LOG", False, BOOL, "deprecated: log of graphs and their compilation")
     inductor_log_level: str = switch("SPYRE_INDUCTOR_LOG_LEVEL", "INFO", _LEVELS, "deprecated: its level")
-    inductor_subprocess: bool = switch(
-        "IS_INDUCTOR_SPAWNED_SUBPROCESS",
-        False,
-        BOOL,
-        "set for compile workers; no process starts a card before it uses one",
-        has_effect=False,
-    )
-    sendnn_log: str = switch("TORCH_SENDNN_LOG", "CRITICAL", TEXT, "log level of a vendor library", has_effect=False)
-    deeprt_verbose: str = switch("DT_DEEPRT_VERBOSE", "-1", TEXT, "verbosity of a vendor library", has_effect=False)
-    dtlog_level: str = switch("DTLOG_LEVEL", "error", TEXT, "log level of a vendor library", has_effect=False)
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> "Settings":
@@ -203,6 +208,8 @@ class Settings:
             pool=self.hbm_pool_planning,
             k_fast=self.core_id_k_fast_emission,
             ignore_hints=self.ignore_hints,
+            whole_layouts=self.global_stick_optimizer,
+            drop_copies=not self.disable_copy_opt,
         )
 
     def visible_cards(self) -> tuple[int, ...]:

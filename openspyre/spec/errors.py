@@ -56,6 +56,10 @@ class CacheWarning(UserWarning):
     """Compiled programs cannot be kept on disk: results are the same, starts take longer."""
 
 
+class OptionWarning(UserWarning):
+    """An environment variable or a planning option that has no effect here."""
+
+
 class HintWarning(UserWarning):
     """A name of a dim, or a hint to the planner, that has no effect, or less than was asked for."""
 

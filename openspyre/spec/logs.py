@@ -8,7 +8,7 @@ us into torch moves our entries from there to OPENSPYRE_LOGS with `split_torch_l
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ _LOGGERS = {
     f"{_PACKAGE}.runtime": (f"{ROOT}.device",),
 }
 
+_passes: frozenset[str] = frozenset()  # of the compiler, whose results are logged, as folded names
 followers: list[Callable[[], None]] = []  # called when a level has changed: for those who keep what a logger wants
 
 
@@ -93,6 +94,8 @@ def configure(settings: Settings) -> None:
     levels |= parse_entries(split_torch_logs(settings.torch_logs)[1])
     for name, level in levels.items():
         _set_level(name, level)
+    if settings.log_passes:
+        set_log_passes(settings.log_passes)
     if settings.log_file is not None and levels:
         set_log_file(settings.log_file)
 
@@ -112,6 +115,29 @@ def enable(name: str = ROOT) -> None:
 
 def disable(name: str = ROOT) -> None:
     _set_level(name, OFF)
+
+
+def set_log_passes(names: str | Iterable[str]) -> None:
+    """What these passes of the compiler return is logged by spyre.compiler at DEBUG: names, in a list or separated by commas, or "all"."""
+    global _passes
+    _passes = frozenset(map(_folded, names.split(",") if isinstance(names, str) else names)) - {""}
+
+
+def get_log_passes() -> frozenset[str]:
+    return _passes
+
+
+def logs_pass(name: str) -> bool:
+    return bool(_passes) and bool(_passes & {_folded(name), "all", "1"})
+
+
+def unknown_log_passes(known: Iterable[str]) -> list[str]:
+    return sorted(_passes - {"all", "1", *map(_folded, known)})
+
+
+def _folded(name: str) -> str:
+    """`divide_work` is DivideWork."""
+    return name.strip().replace("_", "").casefold()
 
 
 def set_log_file(path: str | Path | None) -> None:

@@ -17,6 +17,8 @@ class Planning:
     relayout: bool = True  # slices may go from core to core where a consumer divides a tensor differently
     all_ops: bool = False  # results of any op may stay, not only of those that the documents list
     k_fast: bool = True  # cores next to each other add up a product
+    whole_layouts: bool = True  # layouts are chosen for the program as a whole
+    drop_copies: bool = True  # copies that need not be are not made
     ignore_hints: bool = False  # names of dims and hints are dropped
     pool: bool = True  # temporaries that never live together share bytes of the pool
 

@@ -25,7 +25,6 @@ class Switch:
     variable: str
     kind: Kind[Any]
     meaning: str
-    has_effect: bool
 
     def parse(self, text: str) -> Any:
         try:
@@ -34,9 +33,9 @@ class Switch:
             raise EnvironmentVariableError(self.variable, text, f"expected {self.kind.accepted}") from None
 
 
-def switch(variable: str, default: Any, kind: Kind[Any], meaning: str, *, has_effect: bool = True) -> Any:
+def switch(variable: str, default: Any, kind: Kind[Any], meaning: str) -> Any:
     """A dataclass field that is a row of the switch table; a callable default is a factory."""
-    row = {"switch": Switch(variable, kind, meaning, has_effect)}
+    row = {"switch": Switch(variable, kind, meaning)}
     return field(metadata=row, default_factory=default) if callable(default) else field(metadata=row, default=default)
 
 

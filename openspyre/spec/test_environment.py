@@ -13,6 +13,7 @@ from openspyre.spec.environment import (
     switches_in_force,
 )
 from openspyre.spec.errors import EnvironmentVariableError, InvalidDevice
+from openspyre.spec.retired import RETIRED, notes
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -48,7 +49,6 @@ def test_settings_cannot_be_changed() -> None:
         ("TORCH_SPYRE_FALLBACK", "Error", "fallback", "error"),
         ("SENCORES", "32", "sencores", 32),
         ("SPYRE_INDUCTOR_LOG_LEVEL", "debug", "inductor_log_level", "DEBUG"),
-        ("IS_INDUCTOR_SPAWNED_SUBPROCESS", "1", "inductor_subprocess", True),
         ("LOCAL_RANK", "-1", "local_rank", -1),
     ],
 )
@@ -127,9 +127,7 @@ def test_the_table_is_complete_and_speaks() -> None:
     rows = [switch_of(field) for field in fields(Settings)]
     assert len({row.variable for row in rows}) == len(rows)
     assert all(row.meaning and row.kind.accepted for row in rows)
-    without_effect = {row.variable for row in rows if not row.has_effect}
-    vendors = {"TORCH_SENDNN_LOG", "DT_DEEPRT_VERBOSE", "DTLOG_LEVEL"}
-    assert without_effect == vendors | {"IS_INDUCTOR_SPAWNED_SUBPROCESS"}
+    assert not {row.variable for row in rows} & {row.variable for row in RETIRED}
 
 
 def test_a_switch_that_is_said_to_have_an_effect_is_read_by_somebody() -> None:
@@ -137,8 +135,21 @@ def test_a_switch_that_is_said_to_have_an_effect_is_read_by_somebody() -> None:
     sources = [path for room in (top, top.parent / "torch_spyre") for path in room.rglob("*.py")]
     text = "\n".join(path.read_text() for path in sources if not path.name.startswith("test_"))
     read = {field.name for field in fields(Settings) if re.search(rf"(settings|self|\))\.{field.name}\b", text)}
-    assert {f.name for f in fields(Settings) if switch_of(f).has_effect} <= read
-    assert {f.name for f in fields(Settings) if not switch_of(f).has_effect}.isdisjoint(read)
+    assert {field.name for field in fields(Settings)} <= read
+
+
+def test_variables_that_are_no_switches_are_told_with_the_reason() -> None:
+    given = {
+        "UNROLL_LOOPS": "1",
+        "BUNDLE_SYMBOLIC_ARGS": "1",
+        "MAX_BUCKETS": " ",
+        "DTLOG_LEVEL": "info",
+        "SENCORES": "4",
+    }
+    assert list(notes(given)) == ["UNROLL_LOOPS=1: it has no effect: loops are never unrolled"]
+    assert list(notes({"SPYRE_VISIBLE_DEVICES": "0"})) == [
+        "SPYRE_VISIBLE_DEVICES=0: it has no effect: it is called SPYRE_DEVICES"
+    ]
 
 
 def test_a_report_knows_where_a_value_came_from() -> None:

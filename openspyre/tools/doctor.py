@@ -70,7 +70,6 @@ def _switches() -> list[Report]:
             "variable": row.switch.variable,
             "value": row.value,
             "source": "environment" if row.from_environment else "default",
-            "has_effect": row.switch.has_effect,
             "meaning": row.switch.meaning,
         }
         for row in switches_in_force()
@@ -143,8 +142,7 @@ def render(report: Report) -> Iterator[str]:
             yield f"  {key.replace('_bytes', '').replace('_', ' '):<28} {_value(key, value)}"
     yield "switches"
     for row in report["switches"]:
-        marks = [row["source"]] + ([] if row["has_effect"] else ["accepted, no effect here"])
         value = "-" if row["value"] in (None, "") else str(row["value"])
-        yield f"  {row['variable']:<31} {value:<24} ({', '.join(marks)})"
+        yield f"  {row['variable']:<31} {value:<24} ({row['source']})"
     yield "problems" if report["problems"] else "no problems found"
     yield from (f"  {problem}" for problem in report["problems"])

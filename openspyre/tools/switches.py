@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from openspyre.spec.environment import Settings, switch_of
+from openspyre.spec.retired import RETIRED
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,8 +31,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
         # A default that depends on the user's machine is described, so that the page is the same everywhere.
         computed = "openspyre in the user's cache directory" if field.name == "cache_dir" else ""
         default = computed or ("" if field.default in (None, "") else str(field.default))
-        note = "" if switch.has_effect else " (accepted, no effect here)"
-        yield switch.variable, default, switch.kind.accepted, switch.meaning + note
+        yield switch.variable, default, switch.kind.accepted, switch.meaning
 
 
 def markdown() -> Iterator[str]:
@@ -41,7 +41,16 @@ def markdown() -> Iterator[str]:
         yield f"| `{variable}` | {default or '-'} | {accepted} | {meaning} |"
 
 
+def retired_markdown() -> Iterator[str]:
+    yield "| variable | `config` | why it is none |"
+    yield "|---|---|---|"
+    for row in RETIRED:
+        yield f"| `{row.variable}` | {f'`{row.option}`' if row.option else '-'} | {row.reason} |"
+
+
 def text() -> Iterator[str]:
     for variable, default, accepted, meaning in rows():
         yield f"{variable}{f' (default {default})' if default else ''}"
         yield f"    {meaning}; accepts {accepted}"
+    yield "no switches here:"
+    yield from (f"{row.variable}\n    {row.reason}" for row in RETIRED)

@@ -1,13 +1,17 @@
 """Every switch of scratchpads and pool is seen in what is compiled while it is set, and is part of the key that names it on disk."""
 
+import re
+import warnings
+
 import pytest
 import torch
 
 from openspyre.compiler.ir import InScratchpad
+from openspyre.spec import retired
 from openspyre.spec.environment import Settings
-from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.errors import InvalidArgument, OptionWarning
 from openspyre.spec.planning import Planning
-from torch_spyre._inductor import config
+from torch_spyre._inductor import OPTIONS_WITHOUT_EFFECT, config
 from torch_spyre.ops.programs import planned_machine, planning
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -89,6 +93,35 @@ def test_lx_planner_relayout():
     assert planning() == Planning()
 
 
+def test_global_stick_optimizer(lowered):
+    """A result whose rows lie on sticks, as its operands' do, needs nothing moved; by itself it would have its columns there."""
+
+    def function(x):
+        return (x @ x.t()).t() + (x + 1.0)[:, :64].t()
+
+    rows = [[op.row for op in compiled(lowered, function, global_stick_optimizer=on).ops] for on in (True, False)]
+    assert rows[0].count("restickify") < rows[1].count("restickify")
+
+
+def test_disable_copy_opt(lowered):
+    def function(x):
+        return torch.cat([x + 1.0, torch.relu(x)])
+
+    counts = [len(compiled(lowered, function, disable_copy_opt=on).ops) for on in (False, True)]
+    assert counts[1] - counts[0] == 2
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS_WITHOUT_EFFECT - {"co_optimizing_lx_planning"}))
+def test_options_that_are_none_any_more_say_why(option):
+    other = {True: False, False: True}.get(getattr(config, option), 7)
+    reason = re.escape(retired.OPTIONS[option].reason)
+    told = pytest.warns(OptionWarning, match=f"config.{option}={other}: it has no effect: {reason}")
+    with told, config.patch({option: other}):
+        assert getattr(config, option) == other
+    with warnings.catch_warnings(action="error"), config.patch({option: getattr(config, option)}):
+        pass
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "planned"),
     [
@@ -96,6 +129,8 @@ def test_lx_planner_relayout():
         ("LAYOUT_SOLVER", "bestfit", Planning(solver="bestfit")),
         ("SPYRE_LX_PLANNER_RELAYOUT", "0", Planning(relayout=False)),
         ("HBM_POOL_PLANNING", "0", Planning(pool=False)),
+        ("GLOBAL_STICK_OPTIMIZER", "0", Planning(whole_layouts=False)),
+        ("DISABLE_COPY_OPT", "1", Planning(drop_copies=False)),
         ("SPYRE_INDUCTOR_IGNORE_HINTS", "1", Planning(ignore_hints=True)),
         ("OPENSPYRE_PLANNER", "documented", Planning(strategy="documented")),
     ],
@@ -119,6 +154,8 @@ OPTIONS = [
     {"lx_planner_relayout": False},
     {"hbm_pool_planning": False},
     {"ignore_hints": True},
+    {"global_stick_optimizer": False},
+    {"disable_copy_opt": True},
 ]
 OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_ops_in_lx_planning": True}]
 

@@ -222,6 +222,8 @@ def test_options_without_effect_say_so():
         "hbm_pool_planning",
         "hbm_planning",
         "ignore_hints",
+        "global_stick_optimizer",
+        "disable_copy_opt",
         "ignore_work_division_hints",
         "allow_all_ops_in_lx_planning",
         *scratchpads,

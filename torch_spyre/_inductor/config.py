@@ -1,13 +1,13 @@
 """Planning options under their documented names; `with config.patch(sencores=4):`, or as a decorator, changes them for a while.
 
-An option applies to what is compiled while it is in force; programs that are already compiled stay as they are. `sencores`,
-`core_id_k_fast_emission`, and those about scratchpads and the pool (`planner` among them) have an effect. The others are accepted
-and kept so that existing code runs: what they steer does not exist here yet, or (marked "always") cannot be switched off.
+An option holds for all calls while it is in force, those of graphs that were compiled with others among them: each set of options
+has its own programs. As in all of torch's configs, what is set is set for one thread.
 """
 
 import sys
+import warnings
 
-from openspyre.spec import environment
+from openspyre.spec import environment, errors, retired
 from torch_spyre import _torch
 from torch_spyre.torch_seams import resolve
 
@@ -35,19 +35,20 @@ hbm_planning: bool = True
 ignore_hints: bool = environment.Settings.read().ignore_hints
 ignore_work_division_hints: bool = False
 
-# No effect yet: joint search of divisions and scratchpads; copies of inputs and outputs are always on.
-co_optimizing_lx_planning: bool = False
-lx_boundary_clones: bool = False
+# Layouts are chosen for the whole program (GLOBAL_STICK_OPTIMIZER), or each by itself; copies are all made (DISABLE_COPY_OPT).
+global_stick_optimizer: bool = environment.Settings.read().global_stick_optimizer
+disable_copy_opt: bool = environment.Settings.read().disable_copy_opt
 
-# No effect yet: choice of layouts, division of work, tiles.
-global_stick_optimizer: bool = True
-chunk_large_tensors: bool = False
+# No effect yet: joint search of divisions and scratchpads.
+co_optimizing_lx_planning: bool = False
+
+# No options any more: that is how it always is (openspyre/spec/retired.py says why), and whoever sets one is told.
+lx_boundary_clones: bool = True
+chunk_large_tensors: bool = True
+unroll_loops: bool = False
+bundle_symbolic_args: bool = True
 max_buckets: int = 32
 min_default_granularity: int = 4
-unroll_loops: bool = True
-
-# Always: addresses are symbols.
-bundle_symbolic_args: bool = True
 
 _module = sys.modules[__name__]
 resolve("torch.utils._config_module.install_config_module")(_module)
@@ -56,8 +57,12 @@ resolve("torch.utils._config_module.install_config_module")(_module)
 class _Config(type(_module)):  # type: ignore[misc]
     """Launches look up their programs by the options in force; they are told when one changes."""
 
+    always = {name: getattr(_module, name) for name in retired.OPTIONS}
+
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
+        if self.always.get(name, value) != value:
+            warnings.warn(f"config.{name}={value!r}: {retired.OPTIONS[name].note}", errors.OptionWarning, stacklevel=3)
         _torch.forget_planning_number()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -13,8 +15,9 @@ import torch
 
 from openspyre import card
 from openspyre.card import cards
-from openspyre.spec import logs
+from openspyre.spec import logs, retired
 from openspyre.spec.environment import Settings
+from openspyre.spec.errors import OptionWarning
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
@@ -31,6 +34,8 @@ def configure() -> None:
     settings = replace(Settings.read(), **_wanted)
     logs.followers.append(_follow_copies)
     logs.configure(settings)
+    for note in retired.notes(os.environ):
+        warnings.warn(note, OptionWarning, stacklevel=2)
     card.configure(settings)
     log.info("%d card(s) visible, %d threads", card.count(), card.worker_threads())
     # A rank beyond the visible cards is no error yet: the process may never touch this device.

@@ -142,6 +142,8 @@ def planning() -> Planning:
         pool=config.hbm_pool_planning and config.hbm_planning,
         k_fast=config.core_id_k_fast_emission,
         ignore_hints=config.ignore_hints or config.ignore_work_division_hints,
+        whole_layouts=config.global_stick_optimizer,
+        drop_copies=not config.disable_copy_opt,
     )
 
 

@@ -23,7 +23,7 @@ from openspyre.spec.sharing import Memo
 
 @dataclass(frozen=True, slots=True)
 class ChooseLayouts:
-    """`width`: combinations of layouts kept from one buffer to the next. `movable`: inputs whose layouts are chosen anew."""
+    """`width`: combinations of layouts kept from one buffer to the next; 0: the first choice stays. `movable`: inputs whose layouts are chosen anew."""
 
     width: int = 16
     movable: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class ChooseLayouts:
         flat = {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
         open_choices -= flat
         chosen = _follow_the_flow(program, flat)
-        if len(program.ops) > 1 or self.movable:
+        if self.width and (len(program.ops) > 1 or self.movable):
             _improve(program, chosen, open_choices, self.width)
         return replace(program, buffers=tuple(chosen.values()))
 
