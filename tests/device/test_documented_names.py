@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fuzz import samples
-from openspyre import backend
 from openspyre.artifact import write_launch
 from openspyre.spec.errors import InvalidArgument, InvalidLayout
 
@@ -234,21 +233,24 @@ def test_options_without_effect_say_so():
 
 def test_the_planner_and_the_order_of_cores_can_be_chosen():
     from torch_spyre._inductor import config
+    from torch_spyre.ops import programs
 
-    def slices(size):
+    def slices():
         """Of k, by core; the product has 128 rows, and is divided m 8, n 2, k 2."""
         found = []
-        run = backend.compile_emitted
+        emit = programs.emit_bundle
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backend, "compile_emitted", lambda emitted: found.append(emitted) or run(emitted))
-            torch.ones(128, 128, device="spyre", dtype=torch.float16) @ torch.ones(size, device="spyre").half()
-        (op,) = (op for op in found[-1].bundle.ops.values() if op.op == "batchmatmul")
+            patch.setattr(
+                programs, "emit_bundle", lambda *given, **more: found.append(emit(*given, **more)) or found[-1]
+            )
+            torch.ones(128, 128, device="spyre", dtype=torch.float16) @ torch.ones(128, 127, device="spyre").half()
+        (op,) = (op for emitted in found for op in emitted.bundle.ops.values() if op.op == "batchmatmul")
         assert [axis.split for axis in op.axes] == [8, 2, 2]
         return [chosen[2] for chosen in op.slices]
 
-    assert slices((128, 128)) == [0, 1] * 16
+    assert slices() == [0, 1] * 16
     with config.patch(core_id_k_fast_emission=False):
-        assert slices((128, 127)) == [0] * 16 + [1] * 16
+        assert slices() == [0] * 16 + [1] * 16
     with config.patch(planner="guessed"), pytest.raises(InvalidArgument, match="one of timed, documented"):
         torch.neg(torch.ones(3, 6404, device="spyre"))
 
