@@ -24,6 +24,7 @@ from openspyre.compiler.passes.pack_indices import PackIndices
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.stage_products import StageProducts
+from openspyre.compiler.passes.tile_ops import TileOps
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.text import print_program
 from openspyre.compiler.verify import Verifier
@@ -53,6 +54,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         *([EliminateCopies()] if planning.drop_copies else []),
         DropDead(),
         NameDims(planning.ignore_hints),
+        TileOps(planning.reduction_tiling),
         ChooseLayouts(16 if planning.whole_layouts else 0),
         InsertRelayouts(),
         PackIndices(),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Access, Program
 from openspyre.compiler.legality import turned
+from openspyre.compiler.loops import listed
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Kind
@@ -39,7 +40,7 @@ def _moved_by_all(lowered: Program) -> frozenset[str]:
     """What only relayouts read, and contractions that turn it block by block."""
     buffers = {buffer.name: buffer for buffer in lowered.buffers}
     moved, read = set(), set()
-    for op in lowered.ops:
+    for op, _ in listed(lowered.body):
         source = op.inputs[0] if TABLE[op.row].kind is Kind.MOVEMENT else turned(op, buffers)
         aside = source.buffer if isinstance(source, Access) else None
         moved |= {aside}
