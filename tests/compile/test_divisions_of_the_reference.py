@@ -17,7 +17,6 @@ from torch_spyre.inductor.launching import launch
 
 # Why an op of the reference has no equal here. A function that is not listed must have all of them, in order, and no others.
 DIFFERENT = {
-    "coarse_tile": "hints for tiles are not honoured: the whole tensor is divided, and tiles are not copied out",
     "embedding": "the table is gathered from where it lies, not moved into the pool before",
     "index_rows": "as embedding; and indices below 0 are wrapped by an op of ours",
     "index_put_rows": "indices below 0 are wrapped by an op of ours",

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.skipif(not (VECTORS / "graphs.py").exists(), reason=ABS
 
 # Why a function's ops are not the reference's: nothing to do with scratchpads.
 OTHER_OPS = {
-    "coarse_tile": "hints for tiles",
     "sdpa": "attention is not in the flash form",
     "sum_last": "totals are laid side by side for the caller",
     "max_last": "totals are laid side by side for the caller",

@@ -146,21 +146,21 @@ LINE = buffer("z", "N", Role.OUTPUT)
             replace(CHAIN, body=(replace(EXP, hints=(Hint(1, tiles=("M", 3)),)), replace(ADD, hints=(Hint(1, tiles=("M", 3)),)))),
             ("e (exp)", "dim 'M' of size 8 has no 3 tiles", "choose a count that divides it"),
         ),
-        (program(MEAN, buffers=(LINE,)), ("z (mean)", "4 tiles", "'m'", "a mean as a sum")),
+        (program(MEAN, buffers=(LINE,)), ("z (mean)", "4 tiles", "dim 'M'", "a mean as a sum")),
         (
             program(op("z", "argmax", "mN", ("x", "MN"), out="N"), buffers=(LINE,)),
-            ("z (argmax)", "4 tiles", "'m'", "cannot be put together"),
+            ("z (argmax)", "4 tiles", "dim 'M'", "cannot be put together"),
         ),
         (
             program(op("z", "sum", "mN", ("x", "MN"), out="N", hints=(HINT, Hint(2, tiles=("N", 2)))), buffers=(LINE,)),
-            ("z (sum)", "4 tiles along reduced dim 'm'", "2 tiles along dim 'N'", "innermost"),
+            ("z (sum)", "4 tiles along reduced dim 'M'", "2 tiles along dim 'N'", "innermost"),
         ),
         (
             program(
                 op("z", "sum", "mn", ("x", "MN"), out="", hints=(HINT, Hint(2, tiles=("N", 2)))),
                 buffers=(buffer("z", "", Role.OUTPUT),),
             ),
-            ("z (sum)", "'m'", "'n'", "one can be tiled"),
+            ("z (sum)", "dim 'M'", "dim 'N'", "one can be tiled"),
         ),
         (
             program(
@@ -208,7 +208,7 @@ def test_what_cannot_be_tiled_is_refused_with_a_way_out(given: Program, parts: t
 def test_reductions_are_not_tiled_where_that_is_switched_off() -> None:
     total = program(op("z", "sum", "mN", ("x", "MN"), out="N"), buffers=(LINE,))
     with pytest.raises(
-        Untileable, match=r"z \(sum\): 4 tiles along reduced dim 'm'.*SPYRE_INDUCTOR_ENABLE_REDUCTION_TILING"
+        Untileable, match=r"z \(sum\): 4 tiles along reduced dim 'M'.*SPYRE_INDUCTOR_ENABLE_REDUCTION_TILING"
     ):
         TileOps(reductions=False).run(total)
     assert shown(tiled(CHAIN, reductions=False).body)

@@ -41,7 +41,11 @@ class Member:
         return f"{self.op.name} ({self.op.row})"
 
     def dim_of(self, tile: Tile) -> str:
-        return "no dim of it" if tile.dim is None else f"dim {self.op.dims[tile.dim].name!r}"
+        """The dim of a level as the user calls it."""
+        if tile.dim is None:
+            return "no dim of it"
+        dim = self.op.dims[tile.dim]
+        return f"dim {' '.join(dim.named) or dim.name!r}"
 
 
 @dataclass(frozen=True, slots=True)
