@@ -54,7 +54,9 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         *([EliminateCopies()] if planning.drop_copies else []),
         DropDead(),
         NameDims(planning.ignore_hints),
-        TileOps(planning.reduction_tiling),
+        TileOps(
+            planning.reduction_tiling, machine.max_span_bytes_per_core_and_tensor if planning.span_tiling else None
+        ),
         ChooseLayouts(16 if planning.whole_layouts else 0),
         InsertRelayouts(),
         PackIndices(),

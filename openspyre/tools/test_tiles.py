@@ -21,8 +21,10 @@ from openspyre.compiler import ir, pipeline
 from openspyre.compiler.loops import listed
 from openspyre.compiler.tiling.groups import Untileable
 from openspyre.spec.addressing import row_major
+from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.machine import SPYRE
+from openspyre.spec.planning import PLANNING
 from openspyre.tools.test_loops import ran
 
 SIZES = {"A": (4, 6, 12), "B": (64, 128, 192, 96), "C": (2, 64, 256)}
@@ -162,9 +164,23 @@ def test_tiles_give_the_same_numbers(graph: Graph, cores: int) -> None:
     np.testing.assert_array_equal(ran(pipeline.run(whole, machine, verify=True), arrays)[1], found)
 
 
+@settings(max_examples=40, deadline=None)
+@given(graphs(), st.sampled_from([1024, 4096, 16384]))
+def test_what_a_core_cannot_reach_is_tiled(graph: Graph, limit: int) -> None:
+    program = replace(graph.program(), body=tuple(replace(op, hints=()) for op in graph.program().ops))
+    machine = replace(SPYRE, cores=4, max_span_bytes_per_core_and_tensor=limit)
+    arrays = {value.name: value.array.astype(np.float16) for value in graph.inputs}
+    try:
+        lowered = pipeline.run(program, machine, replace(PLANNING, span_tiling=True), verify=True)
+    except InvalidArgument:  # nothing keeps a core that near
+        return
+    _seen["spans"] += any(isinstance(node, ir.Loop) for node in lowered.body)
+    np.testing.assert_array_equal(ran(lowered, arrays)[1], graph.values[-1].array)
+
+
 def test_most_of_these_graphs_are_tiled() -> None:
     """A generator whose graphs are all refused, or whose hints all fall away, would test nothing."""
-    assert _seen["tiled"] > 10 or not sum(_seen.values()), _seen
+    assert (_seen["tiled"] > 10 and _seen["spans"] > 5) or not sum(_seen.values()), _seen
 
 
 @pytest.mark.parametrize("counts", [(2,), (4, 2)])

@@ -9,10 +9,11 @@ from dataclasses import replace
 from openspyre.compiler.ir import Node, Op, Program
 from openspyre.compiler.tiling.groups import Group, Member, grouped
 from openspyre.compiler.tiling.nest import Nest, Outside
+from openspyre.compiler.tiling.span_overflow import FIRST_HINT
 
 
-def tiled(program: Program, members: Sequence[Member], *, reductions: bool, copy_reads: bool = True) -> Program:
-    """`members`: the program's ops, in order. `copy_reads`: tiles of what a group reads are copied first."""
+def tiled(program: Program, members: Sequence[Member], *, reductions: bool) -> Program:
+    """`members`: the program's ops, in order. Tiles that a hint asked for are copied before they are read."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     users = Counter(_names(member.op for member in members))
     nests: list[Nest] = []
@@ -22,7 +23,8 @@ def tiled(program: Program, members: Sequence[Member], *, reductions: bool, copy
             body.append(node)
             continue
         outside = Outside(buffers, _used_elsewhere(node, users))
-        nests.append(Nest(node, len(nests), outside, reductions=reductions, copy_reads=copy_reads))
+        hinted = node.members[0].hints[0] < FIRST_HINT
+        nests.append(Nest(node, len(nests), outside, reductions=reductions, copy_reads=hinted))
         body += nests[-1].nodes()
     for nest in nests:
         buffers |= nest.buffers
