@@ -1,16 +1,23 @@
 """Tiles that hints ask for, from torch to the card: against torch on the CPU, the same graph without tiles, and a second reader."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
 from bundle_bits import agrees
 from judge import assert_near, assert_same_bits
 
+import torch_spyre
+from openspyre.artifact.bundle import read_bundle
 from openspyre.compiler.ir import Loop
 from openspyre.compiler.loops import listed
+from openspyre.compiler.tiling.groups import Untileable
+from tests.foreign.vectors import ABSENT, VECTORS
 from tests.named import name_dims
 from torch_spyre._inductor import config, spyre_hint
 from torch_spyre.inductor.launching import launch
+from torch_spyre.ops import programs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -267,3 +274,60 @@ def test_a_second_reader_of_the_bundle_agrees(name, lowered):
     compiled(function, inputs_of(shapes), names)
     for program in [*lowered]:
         agrees(program)
+
+
+@pytest.mark.skipif(not (VECTORS / "august" / "coarse_tile").exists(), reason=ABSENT)
+def test_the_bundle_of_the_reference(tmp_path):
+    """The same loop around the same ops at the same addresses, which move by the same bytes."""
+
+    def function(x, y):
+        with tiles(M=4):
+            return torch.exp(x) + y
+
+    inputs = [tensor.to("spyre") for tensor in inputs_of([(128, 256)] * 2)]
+    name_dims(inputs, [MN, MN])
+    launch.clear()
+    (directory,) = torch_spyre.export_bundle(function, *inputs, directory=tmp_path, with_inputs=False)
+    ours, theirs = (
+        read_bundle(place) for place in (directory, VECTORS / "august" / "coarse_tile" / "launch_0" / "bundle")
+    )
+    for bundle in (ours, theirs):
+        (loop,) = bundle.function.body
+        assert loop.count == 4
+        assert [bundle.ops[node.file].op for node in loop.body] == ["identity", "exp", "identity", "add", "identity"]
+        assert [len(node.symbols) for node in loop.body] == [32, 0, 32, 0, 32]
+    addresses = [[[address for _, address in node.symbols] for node in b.function.body[0].body] for b in (ours, theirs)]
+    assert addresses[0] == addresses[1] and addresses[0][0][1].advance == (4096,)
+
+
+def test_switches():
+    inputs = inputs_of([(64, 128)])
+    with config.patch(enable_reduction_tiling=False):
+        with pytest.raises(Untileable, match="4 tiles along reduced dim 'M'"):
+            compiled(sum_rows, inputs, [MN])
+        compiled(softmax, inputs, [MN])
+
+
+def test_hints_are_ignored_where_that_is_asked_for(lowered):
+    with config.patch(ignore_hints=True):
+        compiled(softmax, inputs_of([(64, 128)]), [MN])
+    assert not any(map(has_loops, lowered))
+
+
+def test_a_tensor_that_one_core_cannot_reach_is_tiled_without_a_hint(lowered, monkeypatch):
+    near = replace(programs.planned_machine(), max_span_bytes_per_core_and_tensor=1 << 14)
+    monkeypatch.setattr(programs, "planned_machine", lambda: near)
+
+    def function(x, y):
+        return torch.exp(x) * y
+
+    inputs = inputs_of([(64, 256)] * 2)
+    with config.patch(ignore_span_overflow_hints=False):
+        results = compiled(function, inputs)
+    (loop,) = lowered[-1].body
+    assert isinstance(loop, Loop) and loop.count == 2
+    assert_near(results, function, inputs, sixteen_bits=True)
+    lowered.clear()
+    torch.compiler.reset()
+    assert_same_bits(results, compiled(function, inputs))
+    assert not any(map(has_loops, lowered))
