@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from openspyre.artifact import bundle_function
+from openspyre.artifact.emitted import Emitted
+from openspyre.artifact.superdsc import Component
+from openspyre.backend import host_form
 from openspyre.compiler import ir, pipeline
+from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.loops import listed
 from openspyre.compiler.tiling.groups import Untileable
 from openspyre.spec.addressing import row_major
@@ -27,6 +31,7 @@ from openspyre.spec.machine import SPYRE
 from openspyre.spec.planning import PLANNING
 from openspyre.tools.test_loops import ran
 
+pytestmark = pytest.mark.filterwarnings("ignore::openspyre.spec.errors.HintWarning")
 SIZES = {"A": (4, 6, 12), "B": (64, 128, 192, 96), "C": (2, 64, 256)}
 EXACT = 1024  # whole numbers that 16 bits hold
 FOLDS: dict[str, Any] = {"sum": np.sum, "amax": np.max, "amin": np.min}
@@ -199,3 +204,20 @@ def test_a_chain_of_tiles_is_one_nest_of_loops(counts: tuple[int, ...]) -> None:
         assert isinstance(node, bundle_function.Loop) and node.count == count
         inner, node = node, node.body[0]
     assert len(inner.body) == len(list(listed(lowered.body))) == 5
+
+
+@pytest.mark.parametrize("row", ["exp", "sum"])
+def test_the_host_has_no_scratchpads_in_loops_either(row: str) -> None:
+    """Tiles, and an accumulator that comes into a loop, are values in memory there."""
+    hints = ir.Hint(0, tiles=("A", 4)), ir.Hint(1, tiles=("B", 2))
+    graph = Graph({"A": 8, "B": 128}, hints)
+    x = graph.given(("A", "B"), np.random.default_rng(0))
+    graph.add("neg", ("A", "B"), (x,))
+    graph.add("sum" if row == "sum" else "abs", ("A", "B"), (graph.values[-1],), "B" if row == "sum" else "")
+    emitted = emit_bundle(pipeline.run(graph.program(), replace(SPYRE, cores=2), verify=True))
+
+    def inside(one: Emitted) -> int:
+        ops = [execution.shared.op for execution in one.executions]
+        return sum(tensor.component is Component.SCRATCHPAD for op in ops for tensor in op.tensors)
+
+    assert inside(emitted) > 2 and inside(host_form(emitted)) == 0
