@@ -16,6 +16,7 @@ from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.fold_constants import FoldConstants
+from openspyre.compiler.passes.hoist_moves import HoistMoves
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.name_dims import NameDims
@@ -62,6 +63,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         PackIndices(),
         StageProducts(),
         DecomposeRelayouts(),
+        HoistMoves(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         *([scratchpads] if planning.scratchpads else []),

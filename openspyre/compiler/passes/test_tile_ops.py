@@ -121,10 +121,19 @@ def test_of_tiles_of_a_result_each_has_an_accumulator_of_its_own() -> None:
     hints = (HINT, Hint(2, tiles=("N", 2)))
     total = op("z", "amax", "Mn", ("x", "MN"), out="M", hints=hints)
     found = tiled(program(total, buffers=(buffer("z", "M", Role.OUTPUT),)))
-    assert shown(found.body) == [(4, ["z.begin", (2, ["x.read_copy0_0", "z", "z.take_up"]), "z.copy_out"])]
+    assert shown(found.body) == [(4, ["z.begin", (2, ["x.read_copy0_0", "z", "z.take_up"]), "z.copy_out"]), "z.back"]
     begin = next(op for op, _ in listed(found.body) if op.name == "z.begin")
     assert isinstance(begin.inputs[0], ir.Constant) and begin.inputs[0].value == float("-inf")
     assert found.buffer("z.total").size == (2,)
+
+
+def test_tiles_that_would_cut_sticks_are_of_tensors_that_lie_otherwise() -> None:
+    """Turned as a whole before the loop and behind it; in the loop they are whole sticks along M."""
+    hints = (Hint(1, tiles=("N", 4)),)
+    found = tiled(replace(CHAIN, body=(replace(EXP, hints=hints), replace(ADD, hints=hints))))
+    names = ["x.read_copy0_0", "e", "y.read_copy0_1", "z", "z.copy_out4"]
+    assert shown(found.body) == ["x.aside0", "y.aside0", (4, names), "z.back"]
+    assert [b.layout.stride_map[-1] for b in found.buffers if "aside" in b.name and b.layout] == [128] * 3
 
 
 def test_an_update_in_place_is_read_before_it_is_copied_out() -> None:

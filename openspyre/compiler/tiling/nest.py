@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Loop, Node, Op, Operand, Role
+from openspyre.compiler.tiling.asides import aside_of, whole_copy
 from openspyre.compiler.tiling.groups import Group, Member, Untileable
 from openspyre.compiler.tiling.partial_results import (
     check_levels,
@@ -60,6 +61,8 @@ class Nest:
         self.after: list[list[Op]] = [[] for _ in self.counts]
         self.copies: dict[tuple[object, ...], Access] = {}
         self.written: dict[str, list[tuple[Op, Access]]] = {}
+        self.asides_before: list[Op] = []
+        self.asides_after: list[Op] = []
 
     def nodes(self) -> tuple[Node, ...]:
         for member, op in zip(self.members, self.ops, strict=True):
@@ -67,7 +70,7 @@ class Nest:
         inner: tuple[Node, ...] = tuple(self.body)
         for level in reversed(range(len(self.counts))):
             inner = (*self.before[level], Loop(self.counts[level], inner), *self.after[level])
-        return inner
+        return (*self.asides_before, *inner, *self.asides_after)
 
     # --- buffers that the group writes
     def _places(self) -> dict[str, Places]:
@@ -175,7 +178,8 @@ class Nest:
         for access, held in zip(op.outputs, outputs, strict=True):
             self.written.setdefault(access.buffer, []).append((op, held))
             if not self.outside.is_internal(access.buffer):
-                self.body.append(_copy(f"{access.buffer}.copy_out{len(self.body)}", op, held, access))
+                target = self._out(member, op, access)
+                self.body.append(_copy(f"{access.buffer}.copy_out{len(self.body)}", op, held, target))
 
     def _input(self, op: Op, operand: Operand) -> Operand:
         if not isinstance(operand, Access):
@@ -211,7 +215,8 @@ class Nest:
         dense = dict(zip(order, row_major([size[place] for place in order]), strict=True))
         stride = tuple(dense[place] for place in range(len(kept)))
         if key not in self.copies:
-            name = f"{access.buffer}.read_copy{self.number}_{len(self.copies)}"
+            access = self._in(op, access)
+            name = f"{key[0]}.read_copy{self.number}_{len(self.copies)}"
             self._new(name, access.dtype, size, stride)
             dims = tuple(Dim(op.dims[d].name, op.dims[d].size) for d in kept)
             source = replace(access, strides=steps)
@@ -221,6 +226,31 @@ class Nest:
         by_dim = dict(zip(kept, stride, strict=True))
         strides = tuple(by_dim.get(d, 0) for d in range(len(op.dims)))
         return Access(self.copies[key].buffer, 0, strides, access.dtype)
+
+    def _in(self, op: Op, access: Access) -> Access:
+        """What is read tile by tile, from where tiles are whole sticks."""
+        buffer = self.outside.buffers[access.buffer]
+        aside = aside_of(buffer, access, op.dims, self.counts)
+        if aside is None or access.buffer in self.places:
+            return access
+        aside = replace(aside, name=f"{aside.name}{self.number}")
+        if aside.name not in self.buffers:
+            self.buffers[aside.name] = aside
+            self.asides_before.append(whole_copy(aside.name, buffer, aside, op.origin))
+        return access.on(aside.name)
+
+    def _out(self, member: Member, op: Op, access: Access) -> Access:
+        """Where a result of tiles goes: its tensor, or, if they would cut its sticks, what is moved there as a whole behind the loops."""
+        buffer = self.outside.buffers[access.buffer]
+        aside = aside_of(buffer, access, op.dims, self.counts)
+        written = sum(other.buffer == buffer.name for each in self.ops for other in each.outputs)
+        moving = [dim.size for dim, stride in zip(member.op.dims, access.strides, strict=True) if stride]
+        plain = buffer.role in (Role.TEMP, Role.OUTPUT) and not buffer.unset
+        if aside is None or not plain or written > 1 or prod(moving) != prod(buffer.size):
+            return access
+        self.buffers[aside.name] = aside
+        self.asides_after.append(whole_copy(f"{buffer.name}.back", aside, buffer, op.origin))
+        return access.on(aside.name)
 
     def _fold(self, member: Member, op: Op) -> None:
         """A partial result, and what takes it up: the tensor itself, or a tile of it that is copied out when it is complete."""
@@ -233,7 +263,8 @@ class Nest:
         total = replace(target, advance=())
         if any(outer):
             total = self._like(op, target, f"{op.name}.total")
-            self.after[level].append(_copy(f"{target.buffer}.copy_out", op, total, replace(target, advance=outer)))
+            out = self._out(member, op, replace(target, advance=outer))
+            self.after[level].append(_copy(f"{target.buffer}.copy_out", op, total, out))
         self.before[level].append(filled(op, total, combine))
         self.body += [replace(op, outputs=(part,)), taken_up(op, total, part, combine)]
 
