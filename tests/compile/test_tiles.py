@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from bundle_bits import agrees
 from judge import assert_near, assert_same_bits
+from oracle import fetch, held, through_card
 
 import torch_spyre
 from openspyre.artifact import emitted as emission
@@ -277,6 +278,22 @@ def test_a_second_reader_of_the_bundle_agrees(name, lowered):
     (program,) = lowered
     emitted = agrees(program)
     assert any(isinstance(node, emission.Loop) for node in emitted.body) and not emitted.extensions
+
+
+def test_tiles_of_a_sum_are_taken_up_one_by_one():
+    """Contract N6: every tile by itself, in float32 and rounded once; the accumulator, rounded after every tile."""
+    (x,) = inputs_of([(64, 128)], seed=3)
+
+    def function(x):
+        with tiles(M=4):
+            return x.sum(0)
+
+    total = torch.zeros(128)
+    for part in held(x).float().split(16):
+        total = through_card(total + through_card(sum(part), x.dtype), x.dtype)
+    with config.patch(sencores=1):  # or cores would add up parts of a tile
+        found, _ = compiled(function, [x], [MN])
+    assert torch.equal(fetch(found), total)
 
 
 @pytest.mark.skipif(not (VECTORS / "august" / "coarse_tile").exists(), reason=ABSENT)

@@ -25,6 +25,8 @@ class TileOps:
     span_limit: int | None = None
 
     def run(self, program: Program) -> Program:
+        if self.span_limit is None and not any(op.hints for op in program.ops):
+            return program
         members = [Member(op, tuple(Tile(a.hint, a.dim, a.count) for a in tile_levels(op))) for op in program.ops]
         if self.span_limit is not None:
             members = self._within(self.span_limit, program, members)
