@@ -13,7 +13,7 @@ from math import prod
 from typing import NamedTuple
 
 from openspyre.artifact.bundle_function import Address
-from openspyre.artifact.emitted import Emitted, Execution, Loop, Node, Shared, listed
+from openspyre.artifact.emitted import Emitted, Execution, Loop, Node, Shared
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import PRESENT, Component, SuperDsc, Tensor
 from openspyre.backend.fusion import Fused, FuseSteps
@@ -36,22 +36,25 @@ def host_form(emitted: Emitted) -> Emitted:
     """The same launch without scratchpads; itself if it has none, or if its values cannot be told apart."""
     if not any(map(_uses_pads, emitted.executions)):
         return emitted
-    found = _Values()
-    for node in emitted.body:
-        if not found.follow(node, emitted):
-            return emitted
-    return _written(emitted, found)
+    found = _Values(emitted)
+    if not all(map(found.follow, emitted.body)):
+        return emitted
+    return _written(emitted, found.kept)
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What one op has written into bytes [first, end) of each scratchpad. `alias`: where the same already lies in memory."""
+    """What one op has written into bytes [first, end) of each scratchpad. `alias`: where the same already lies in memory.
+
+    `loops`: those around the op, by numbers of their own.
+    """
 
     number: int
     first: int
     end: int
     bytes: int  # of the whole tensor
     alias: Address | None = None
+    loops: tuple[int, ...] = ()
 
     def meets(self, first: int, end: int) -> bool:
         return self.first < end and first < self.end
@@ -96,19 +99,53 @@ def _in_pads(tensor: Tensor) -> bool:
     return tensor.component is Component.SCRATCHPAD
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An op that stays, with the value of each of its tensors in the scratchpads."""
+
+    node: Execution
+    values: tuple[_Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """A loop that stays."""
+
+    count: int
+    body: tuple[_Tree, ...]
+
+
+_Tree = _Kept | _Round
+
+
 class _Values:
-    """Follows the ops of a launch: which of them stay, and the value of each of their tensors in the scratchpads, in order."""
+    """Follows the ops of a launch, a loop's once: which of them stay, and what they find in the scratchpads."""
 
-    def __init__(self) -> None:
+    def __init__(self, emitted: Emitted) -> None:
+        self.emitted = emitted
         self.now: list[_Value] = []  # what the scratchpads hold
-        self.kept: list[tuple[Node, tuple[_Value, ...]]] = []
-        self.count = 0
+        self.kept: list[_Tree] = []
+        self.count = self.rounds = 0
+        self.loops: tuple[int, ...] = ()
+        self.carried: list[_Value] = []  # read in a loop, made before it
 
-    def follow(self, node: Node, emitted: Emitted) -> bool:
-        """False where a read has no single write, or a loop has scratchpads in it."""
-        if isinstance(node, Loop):
-            self.kept.append((node, ()))
-            return not any(map(_uses_pads, listed(node.body)))
+    def follow(self, node: Node) -> bool:
+        """False where a read has no single write, or where an iteration would find another value than the one before."""
+        return self._follow_loop(node) if isinstance(node, Loop) else self._follow_op(node)
+
+    def _follow_loop(self, loop: Loop) -> bool:
+        outer, around, before = self.kept, self.loops, len(self.carried)
+        self.rounds += 1
+        self.kept, self.loops = [], (*around, self.rounds)
+        if not all(map(self.follow, loop.body)):
+            return False
+        outer.append(_Round(loop.count, tuple(self.kept)))
+        came_in = [value for value in self.carried[before:] if value.loops[: len(self.loops)] != self.loops]
+        self.kept, self.loops = outer, around
+        still = [(value.number, value.first, value.end) for value in self.now]
+        return all((value.number, value.first, value.end) in still for value in came_in)
+
+    def _follow_op(self, node: Execution) -> bool:
         held, outputs = _form(node.shared).held, node.shared.op.outputs
         found: dict[int, _Value] = {}
         for number, tensor in held.items():
@@ -117,27 +154,43 @@ class _Values:
                 if value is None:
                     return False
                 found[number] = value
-        same = _copied(node, found, emitted)
+        same = _copied(node, found, self.emitted)
         for number in outputs:
             if number in held:
-                found[number] = self._written(held[number], same)
+                found[number] = self._written(held[number], same, [*found.values()])
         if same is None:
-            self.kept.append((node, tuple(found[number] for number in sorted(found))))
+            self.kept.append(_Kept(node, tuple([found[number] for number in sorted(found)])))
         return True
 
     def _read(self, held: _Held) -> _Value | None:
         met = [value for value in self.now if value.meets(held.first, held.end)]
-        fits = len(met) == 1 and (met[0].first, met[0].end, met[0].bytes) == held
-        return met[0] if fits else None
+        if len(met) != 1 or (met[0].first, met[0].end, met[0].bytes) != held:
+            return None
+        (value,) = met
+        if value.loops != self.loops:
+            self.carried.append(value)
+            if value.alias is not None and value.alias.advance:
+                return None  # what moves with a loop lies where it does in that loop alone
+        return value
 
-    def _written(self, held: _Held, same: _Value | None) -> _Value:
+    def _written(self, held: _Held, same: _Value | None, read: Sequence[_Value]) -> _Value:
+        updated = next((value for value in read if same is None and self._is_updated(value, held)), None)
         self.now = [value for value in self.now if not value.meets(held.first, held.end)]
+        if updated is not None:
+            self.now.append(updated)
+            return updated
         self.count += 1
-        value = _Value(self.count, *held)
+        value = _Value(self.count, *held, loops=self.loops)
         if same is not None:
             value = replace(value, number=same.number, alias=same.alias)
         self.now.append(value)
         return value
+
+    def _is_updated(self, value: _Value, held: _Held) -> bool:
+        """Whether an op writes over what it reads of a value from outside its loop: the next iteration finds it there."""
+        alone = sum(other.number == value.number for other in self.now) == 1
+        same_bytes = (value.first, value.end, value.bytes) == held
+        return value.loops != self.loops and value.alias is None and alone and same_bytes
 
 
 def _copied(execution: Execution, read: Mapping[int, _Value], emitted: Emitted) -> _Value | None:
@@ -194,16 +247,9 @@ def _starts(op: SuperDsc, tensor: Tensor) -> list[int]:
     return [sum(slices[place] * step for place, step in steps) for slices in op.slices]
 
 
-def _written(emitted: Emitted, found: _Values) -> Emitted:
+def _written(emitted: Emitted, kept: Sequence[_Tree]) -> Emitted:
     """The launch with its values in memory. Their bytes rest as those of temporaries do."""
-    products = _next_products([node for node, _ in found.kept])
-    lives: dict[int, Life] = {}
-    for when, (_, values) in enumerate(found.kept):
-        for value in values:
-            if value.alias is None:
-                first = lives[value.number].first if value.number in lives else when
-                lives[value.number] = Life(str(value.number), first, when, products[when], value.bytes)
-    pool = resting_pool(tuple(lives.values()), percent=_RESTING_PERCENT)
+    pool = resting_pool(_lives(kept), percent=_RESTING_PERCENT)
     added = emitted.arguments[0].role != "pool"
     arguments = [Argument("pool", "pool", 0)] * added + list(emitted.arguments)
     begin = arguments[0].bytes
@@ -214,16 +260,69 @@ def _written(emitted: Emitted, found: _Values) -> Emitted:
             return _moved(value.alias, added)
         return Address(0, begin + pool.places[str(value.number)])
 
-    body = tuple(_on_host(node, added, [place(value) for value in values]) for node, values in found.kept)
-    return replace(emitted, arguments=tuple(arguments), body=body)
+    def on_host(tree: _Tree) -> Node:
+        match tree:
+            case _Round(count, body):
+                return Loop(count, tuple(map(on_host, body)))
+            case _Kept(node, values):
+                own = [_moved(base, added) for base in node.bases] if added else node.bases
+                bases = (*own, *map(place, values))
+                return Execution(node.name, _form(node.shared).on_host, bases, node.provenance)
+
+    return replace(emitted, arguments=tuple(arguments), body=tuple(map(on_host, kept)))
 
 
-def _next_products(nodes: Sequence[Node]) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """An op that uses a value: its place in the order, and first and last of each loop around it."""
+
+    when: int
+    loops: tuple[tuple[int, int], ...]
+
+
+def _lives(kept: Sequence[_Tree]) -> tuple[Life, ...]:
+    """A value lives from its first use to its last; one that comes into a loop, or leaves it, as long as the loop runs."""
+    nodes: list[Execution] = []
+    touches: dict[int, list[_Touch]] = {}
+    sizes: dict[int, int] = {}
+
+    def walk(trees: Sequence[_Tree], loops: tuple[tuple[int, int], ...]) -> None:
+        for tree in trees:
+            if isinstance(tree, _Round):
+                walk(tree.body, (*loops, (len(nodes), len(nodes) + _ops(tree.body) - 1)))
+                continue
+            for value in tree.values:
+                if value.alias is None:
+                    touches.setdefault(value.number, []).append(_Touch(len(nodes), loops))
+                    sizes[value.number] = value.bytes
+            nodes.append(tree.node)
+
+    walk(kept, ())
+    found, products = [], _next_products(nodes)
+    for number, uses in touches.items():
+        shared = _depth_of_all([use.loops for use in uses])
+        spans = [use.loops[shared] if len(use.loops) > shared else (use.when, use.when) for use in uses]
+        last = max(end for _, end in spans)
+        first = min(begin for begin, _ in spans)
+        found.append(Life(str(number), first, last, products[last], sizes[number]))
+    return tuple(found)
+
+
+def _depth_of_all(paths: Sequence[tuple[tuple[int, int], ...]]) -> int:
+    """How many loops all of these have around them."""
+    levels = zip(*paths, strict=False)
+    return next((depth for depth, loops in enumerate(levels) if len(set(loops)) > 1), min(map(len, paths)))
+
+
+def _ops(trees: Sequence[_Tree]) -> int:
+    return sum(_ops(tree.body) if isinstance(tree, _Round) else 1 for tree in trees)
+
+
+def _next_products(nodes: Sequence[Execution]) -> list[int]:
     """Of each op the next contraction at or behind it: what comes before may become one step."""
     found, following = [0] * len(nodes), len(nodes) - 1
     for number in reversed(range(len(nodes))):
-        node = nodes[number]
-        if isinstance(node, Execution) and node.shared.op.op.startswith("batchmatmul"):
+        if nodes[number].shared.op.op.startswith("batchmatmul"):
             following = number
         found[number] = following
     return found
@@ -232,15 +331,6 @@ def _next_products(nodes: Sequence[Node]) -> list[int]:
 def _moved(address: Address, added: bool) -> Address:
     """An argument's address, where a pool has come before all arguments."""
     return Address((address.parameter or 0) + added, address.byte, address.advance)
-
-
-def _on_host(node: Node, added: bool, values: Sequence[Address]) -> Node:
-    match node:
-        case Loop(count, body):
-            return Loop(count, tuple(_on_host(inner, added, ()) for inner in body))
-        case Execution():
-            own = [_moved(base, added) for base in node.bases] if added else node.bases
-            return Execution(node.name, _form(node.shared).on_host, (*own, *values), node.provenance)
 
 
 def _interned(shared: Shared) -> Shared:

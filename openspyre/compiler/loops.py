@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from openspyre.compiler.ir import Access, Loop, Node, Op, Program
@@ -20,13 +21,20 @@ def listed(body: Iterable[Node], counts: tuple[int, ...] = ()) -> Iterator[tuple
 
 def expanded(body: Iterable[Node], change: Callable[[Op], Iterable[Op]]) -> tuple[Node, ...]:
     """The same tree with others in the place of each op."""
+    return expanded_in_loops(body, lambda op, _: change(op))
+
+
+def expanded_in_loops(
+    body: Iterable[Node], change: Callable[[Op, tuple[int, ...]], Iterable[Op]], counts: tuple[int, ...] = ()
+) -> tuple[Node, ...]:
+    """The same, for those who ask how often the loops around an op run."""
     found: list[Node] = []
     for node in body:
         match node:
             case Op():
-                found += change(node)
+                found += change(node, counts)
             case Loop(count, inner):
-                found.append(Loop(count, expanded(inner, change)))
+                found.append(Loop(count, expanded_in_loops(inner, change, (*counts, count))))
     return tuple(found)
 
 
@@ -57,6 +65,23 @@ def moved(access: Access, iterations: Sequence[int]) -> Access:
         return access
     by = sum(step * index for step, index in zip(access.advance, iterations, strict=False))
     return replace(access, offset=access.offset + by, advance=())
+
+
+def moving(found: Mapping[tuple[int, ...], Op], counts: tuple[int, ...]) -> Op | None:
+    """The op in loops that is each of these in its iteration (those of `ends`); None if they differ in more than evenly moved offsets."""
+    first = found[(0,) * len(counts)]
+    if any(len(other.accesses) != len(first.accesses) for other in found.values()):
+        return None
+    seconds = [tuple(min(1, n - 1) if k == loop else 0 for k, n in enumerate(counts)) for loop in range(len(counts))]
+
+    def advancing(access: Access, place: int) -> Access:
+        steps = tuple(found[second].accesses[place].offset - access.offset for second in seconds)
+        return replace(access, advance=steps if any(steps) else ())
+
+    places = itertools.count()
+    inputs = tuple(advancing(each, next(places)) if isinstance(each, Access) else each for each in first.inputs)
+    op = replace(first, inputs=inputs, outputs=tuple(advancing(access, next(places)) for access in first.outputs))
+    return op if all(in_iteration(op, where) == other for where, other in found.items()) else None
 
 
 def ends(counts: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ from itertools import combinations
 from math import prod
 
 from openspyre.compiler.emit.walk import fills_sticks
-from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Dim, Loop, Op, Program, Role
 from openspyre.compiler.moves import layout_along
 from openspyre.compiler.sticks import Misfit, stick_access, walks_of
 
@@ -16,7 +16,12 @@ Cost = Callable[[Op, Mapping[str, Buffer], bool], int | None]  # of a relayout, 
 
 
 def put_together(program: Program, moves: Callable[[Op], bool], cost: Cost) -> Program:
-    """The program with such pieces in a temp, and a relayout behind the last of them. `moves`: whether an op may be a piece."""
+    """The program with such pieces in a temp, and a relayout behind the last of them. `moves`: whether an op may be a piece.
+
+    A program with loops stays as it is: pieces of an iteration may be written in the next one.
+    """
+    if any(isinstance(node, Loop) for node in program.body):
+        return program
     buffers = {buffer.name: buffer for buffer in program.buffers}
     ops = list(program.ops)
     behind: dict[int, Op] = {}  # the relayout of a whole, by the place of its last piece

@@ -17,6 +17,7 @@ from openspyre.compiler.passes.drop_dead import DropDead
 from openspyre.compiler.passes.eliminate_copies import EliminateCopies
 from openspyre.compiler.passes.expand_composites import ExpandComposites
 from openspyre.compiler.passes.fold_constants import FoldConstants
+from openspyre.compiler.passes.hoist_moves import HoistMoves
 from openspyre.compiler.passes.insert_relayouts import InsertRelayouts
 from openspyre.compiler.passes.limit_spans import LimitSpans
 from openspyre.compiler.passes.name_dims import NameDims
@@ -29,6 +30,7 @@ from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.propagate_layouts import PropagateLayouts
 from openspyre.compiler.passes.stage_products import StageProducts
+from openspyre.compiler.passes.tile_ops import TileOps
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.text import print_program
 from openspyre.compiler.verify import Verifier
@@ -67,12 +69,16 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         *([EliminateCopies(documented)] if planning.drop_copies else []),
         DropDead(),
         NameDims(planning.ignore_hints),
+        TileOps(
+            planning.reduction_tiling, machine.max_span_bytes_per_core_and_tensor if planning.span_tiling else None
+        ),
         PropagateLayouts() if documented else ChooseLayouts(16 if planning.whole_layouts else 0),
         InsertRelayouts(documented),
         OuterTables(),
         PackIndices(),
         StageProducts(documented),
         DecomposeRelayouts(),
+        HoistMoves(),
         LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
         *([co_optimise] if planning.co_optimise and planning.scratchpads and not timed else []),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Access, Program
 from openspyre.compiler.legality import turned
+from openspyre.compiler.loops import listed
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import TABLE, Indexing, Kind
@@ -39,9 +40,9 @@ def preferred_layouts(program: Program, lowered: Program, movable: Collection[st
 def _tables(lowered: Program) -> dict[str, SpyreTensorLayout]:
     """What nobody reads but to copy the whole of it for gathers, all in one layout."""
     buffers = {buffer.name: buffer for buffer in lowered.buffers}
-    gathered = {op.accesses[0].buffer for op in lowered.ops if TABLE[op.row].indexing is Indexing.READ}
+    gathered = {op.accesses[0].buffer for op, _ in listed(lowered.body) if TABLE[op.row].indexing is Indexing.READ}
     found: dict[str, set[SpyreTensorLayout | None]] = {}
-    for op in lowered.ops:
+    for op, _ in listed(lowered.body):
         for access in op.accesses:
             own, target = buffers[access.buffer], buffers[op.outputs[0].buffer]
             whole = (own.size, own.stride) == (target.size, target.stride) and access.offset == 0
@@ -53,9 +54,9 @@ def _tables(lowered: Program) -> dict[str, SpyreTensorLayout]:
 def _moved_by_all(lowered: Program) -> frozenset[str]:
     """What only relayouts read, and contractions that turn it block by block. A copy for a gather leaves rows in their sticks."""
     buffers = {buffer.name: buffer for buffer in lowered.buffers}
-    tables = {op.accesses[0].buffer for op in lowered.ops if TABLE[op.row].indexing is Indexing.READ}
+    tables = {op.accesses[0].buffer for op, _ in listed(lowered.body) if TABLE[op.row].indexing is Indexing.READ}
     moved, read = set(), set()
-    for op in lowered.ops:
+    for op, _ in listed(lowered.body):
         moves = TABLE[op.row].kind is Kind.MOVEMENT and not (op.row == "identity" and op.outputs[0].buffer in tables)
         source = op.inputs[0] if moves else turned(op, buffers)
         aside = source.buffer if isinstance(source, Access) else None

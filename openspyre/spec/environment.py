@@ -157,6 +157,18 @@ class Settings:
     disable_copy_opt: bool = switch(
         "DISABLE_COPY_OPT", not PLANNING.drop_copies, BOOL, "copies that need not be are made all the same"
     )
+    reduction_tiling: bool = switch(
+        "SPYRE_INDUCTOR_ENABLE_REDUCTION_TILING",
+        PLANNING.reduction_tiling,
+        BOOL,
+        "hints may ask for tiles of a dim that is reduced; without it they are refused",
+    )
+    ignore_span_overflow_hints: bool = switch(
+        "SPYRE_INDUCTOR_IGNORE_SPAN_OVERFLOW_HINTS",
+        not PLANNING.span_tiling,
+        BOOL,
+        "0: ops of which one core would reach too far into a tensor are tiled without a hint; 1: they are cut into parts",
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,
@@ -217,6 +229,8 @@ class Settings:
             ignore_hints=self.ignore_hints,
             whole_layouts=self.global_stick_optimizer,
             drop_copies=not self.disable_copy_opt,
+            reduction_tiling=self.reduction_tiling,
+            span_tiling=not (self.ignore_span_overflow_hints or self.ignore_hints),
         )
 
     def visible_cards(self) -> tuple[int, ...]:

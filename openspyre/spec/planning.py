@@ -21,6 +21,8 @@ class Planning:
     whole_layouts: bool = True  # layouts are chosen for the program as a whole
     drop_copies: bool = True  # copies that need not be are not made
     ignore_hints: bool = False  # names of dims and hints are dropped
+    reduction_tiling: bool = True  # dims that are reduced may be tiled
+    span_tiling: bool = False  # ops of which a core would reach too far are tiled
     pool: bool = True  # temporaries that never live together share bytes of the pool
 
 

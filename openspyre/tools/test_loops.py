@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from openspyre.artifact import bundle_function
 from openspyre.artifact.bundle import Bundle, bundle_texts
 from openspyre.artifact.bundle_function import Execute
-from openspyre.backend import FuseSteps, compile_emitted
+from openspyre.backend import FuseSteps, compile_emitted, fused_on_host
 from openspyre.backend.superdsc import compile_bundle
 from openspyre.card import cards, programs
 from openspyre.compiler import ir
@@ -72,7 +72,9 @@ def ran(program: ir.Program, arrays: Arrays) -> tuple[Bundle, NDArray[Any]]:
     given = {names[number]: image for number, image in images.items()}
     compiled = compile_emitted(emitted)
     assert problems(compiled) == []
-    for made in (compiled, FuseSteps().run(compiled)):
+    on_host = fused_on_host(emitted)
+    assert on_host.problems == ()
+    for made in (compiled, FuseSteps().run(compiled), on_host.program):
         left = launched(made, given, y.layout.device_bytes)
         np.testing.assert_array_equal(untiled(left, y.size, y.layout, y.dtype), found)
     return bundle, found

@@ -17,9 +17,7 @@ from torch_spyre._inductor import config
 from torch_spyre.inductor.launching import launch
 
 # Why an op of the reference has no equal here. A function that is not listed must have all of them, in order, and no others.
-DIFFERENT = {
-    "coarse_tile": "hints for tiles are not honoured: the whole tensor is divided, and tiles are not copied out",
-}
+DIFFERENT = {}
 WHOLE_NUMBERS = {"embedding": [0], "index_rows": [0], "index_put_rows": [1]}
 
 pytestmark = [

@@ -6,6 +6,7 @@ import torch
 from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.hints import TileLevel, tile_levels
 from openspyre.compiler.passes.name_dims import NameDims
+from openspyre.compiler.tiling.groups import Untileable
 from tests.named import name_dims
 from torch_spyre._inductor import spyre_hint
 from torch_spyre._inductor.propagate_named_dims import declare_tensor_dim, name_tensor_dims
@@ -72,7 +73,8 @@ def test_scopes_nest_outermost_first_and_scopes_in_a_row_differ(named):
 
     x, y = tensors((64, 128), (64, 128))
     name_dims([x, y], [("M", "N"), ("M", "N")])
-    torch.compile(function, fullgraph=True)(x, y)
+    with pytest.raises(Untileable, match=r"relu.*under 2 hints of tiles where this is under 1"):
+        torch.compile(function, fullgraph=True)(x, y)
     assert tile_levels(named["exp"]) == (TileLevel(0, "M", 0, 4), TileLevel(1, "N", 1, 2))
     assert levels(named["relu"]) == [(0, 0, 4)]
     assert levels(named["sigmoid"]) == levels(named["amax"]) == [(2, 0, 4)]
@@ -85,7 +87,8 @@ def test_a_dim_that_an_op_does_not_walk_through_is_none_of_its(named):
 
     x, *_ = tensors((64, 128))
     name_dims([x], [("M", "N")])
-    torch.compile(function)(x)
+    with pytest.raises(Untileable, match=r"exp.*2 along no dim of it"):  # it would see a part of the sum
+        torch.compile(function)(x)
     assert levels(named["sum"]) == [(0, 1, 2)]
     assert levels(named["exp"]) == [(0, None, 2)]
 

@@ -157,6 +157,8 @@ def test_options_that_are_none_any_more_say_why(option):
         ("GLOBAL_STICK_OPTIMIZER", "0", Planning(whole_layouts=False)),
         ("DISABLE_COPY_OPT", "1", Planning(drop_copies=False)),
         ("SPYRE_INDUCTOR_IGNORE_HINTS", "1", Planning(ignore_hints=True)),
+        ("SPYRE_INDUCTOR_ENABLE_REDUCTION_TILING", "0", Planning(reduction_tiling=False)),
+        ("SPYRE_INDUCTOR_IGNORE_SPAN_OVERFLOW_HINTS", "0", Planning(span_tiling=True)),
         ("OPENSPYRE_PLANNER", "documented", Planning(strategy="documented")),
     ],
 )
@@ -182,6 +184,8 @@ OPTIONS = [
     {"ignore_hints": True},
     {"global_stick_optimizer": False},
     {"disable_copy_opt": True},
+    {"enable_reduction_tiling": False},
+    {"ignore_span_overflow_hints": False},
 ]
 OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_ops_in_lx_planning": True}]
 

@@ -21,9 +21,7 @@ AUGUST = VECTORS / "august"
 pytestmark = pytest.mark.skipif(not (VECTORS / "graphs.py").exists(), reason=ABSENT)
 
 # Why a function's ops are not the reference's: nothing to do with scratchpads.
-OTHER_OPS = {
-    "coarse_tile": "hints for tiles",
-}
+OTHER_OPS = {}
 OTHER_POOL: dict[str, str] = {}
 INDEX = {"index_rows": 0, "embedding": 0, "index_put_rows": 1}
 

@@ -36,6 +36,10 @@ hbm_planning: bool = True
 # Names of dims and all hints are ignored (SPYRE_INDUCTOR_IGNORE_HINTS; the other is its older name).
 ignore_hints: bool = environment.Settings.read().ignore_hints
 ignore_work_division_hints: bool = False
+# Whether hints may tile a dim that is reduced (SPYRE_INDUCTOR_ENABLE_REDUCTION_TILING); whether ops of which one core would reach too
+# far into a tensor are left to be cut into parts instead of being tiled (SPYRE_INDUCTOR_IGNORE_SPAN_OVERFLOW_HINTS).
+enable_reduction_tiling: bool = environment.Settings.read().reduction_tiling
+ignore_span_overflow_hints: bool = environment.Settings.read().ignore_span_overflow_hints
 
 # Layouts are chosen for the whole program (GLOBAL_STICK_OPTIMIZER), or each by itself; copies are all made (DISABLE_COPY_OPT).
 global_stick_optimizer: bool = environment.Settings.read().global_stick_optimizer

@@ -133,6 +133,7 @@ def planning() -> Planning:
         raise InvalidArgument(f"config.layout_solver is {config.layout_solver!r}: one of {', '.join(LAYOUT_SOLVERS)}")
     if config.planner not in PLANNERS:
         raise InvalidArgument(f"config.planner is {config.planner!r}: one of {', '.join(PLANNERS)}")
+    ignore_hints = config.ignore_hints or config.ignore_work_division_hints
     return Planning(
         strategy=config.planner,
         scratchpads=config.lx_planning,
@@ -142,7 +143,9 @@ def planning() -> Planning:
         pool=config.hbm_pool_planning and config.hbm_planning,
         co_optimise=config.co_optimizing_lx_planning,
         k_fast=config.core_id_k_fast_emission,
-        ignore_hints=config.ignore_hints or config.ignore_work_division_hints,
+        ignore_hints=ignore_hints,
+        reduction_tiling=config.enable_reduction_tiling,
+        span_tiling=not (config.ignore_span_overflow_hints or ignore_hints),
         whole_layouts=config.global_stick_optimizer,
         drop_copies=not config.disable_copy_opt,
     )

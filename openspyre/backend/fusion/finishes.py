@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave
+from openspyre.backend.fusion.maps import moving
 from openspyre.backend.fusion.memory import in_memory
 from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
 from openspyre.program.model import MAX_OPERANDS, LoopNest, Map, OperandKind, Reduce, Relayout
@@ -14,6 +15,7 @@ from openspyre.spec.ops.expression import Lane
 
 def finished_by(maker: Reduce, reader: Map, place: int) -> Reduce | None:
     """The reader's code in the maker's finish, where it maps all totals, each by itself."""
+    reader = moving(reader, maker.outputs[0])
     found = fit(maker, Reference(True, 0), reader, Reference(False, place))
     if found is None or len(reader.outputs) != 1 or reader.lane.store_padding:
         return None

@@ -41,7 +41,9 @@ def is_cheap(step: Map) -> bool:
 
 def inlined(reader: Map | Reduce | Rows, place: int, maker: Map, *, anywhere: bool) -> Map | Reduce | Rows | None:
     """The reader with its input computed instead of loaded; `anywhere`: also where lanes or dims share a value."""
-    maker = _moving_the_same(maker, reader.inputs[place])
+    maker = moving(maker, reader.inputs[place])
+    if isinstance(reader, Map):
+        reader = moving(reader, maker.outputs[0])
     found = fit(reader, Reference(False, place), maker, Reference(True, 0))
     if found is None or (not anywhere and repeats(found)):
         return None
@@ -62,16 +64,16 @@ def inlined(reader: Map | Reduce | Rows, place: int, maker: Map, *, anywhere: bo
             return _into_map(frame, place, link, found.guest.code, carried)
 
 
-def _moving_the_same(maker: Map, read: Operand) -> Map:
-    """A map that only moves bits moves elements of any format of that size: those that the reader takes them for."""
-    if not moves_bits(maker) or itemsize(maker.outputs[0].data_format) != itemsize(read.data_format):
-        return maker
-    lane = row_lane(read)
-    (source,), (target,) = maker.inputs, maker.outputs
+def moving(step: Map, like: Operand) -> Map:
+    """A map that only moves bits moves elements of any format of that size: those that its reader takes them for, or its maker stores."""
+    if not moves_bits(step) or itemsize(step.outputs[0].data_format) != itemsize(like.data_format):
+        return step
+    lane = row_lane(like)
+    (source,), (target,) = step.inputs, step.outputs
     return replace(
-        maker,
-        inputs=(replace(source, dtype=read.dtype, data_format=read.data_format),),
-        outputs=(replace(target, dtype=read.dtype, data_format=read.data_format),),
+        step,
+        inputs=(replace(source, dtype=like.dtype, data_format=like.data_format),),
+        outputs=(replace(target, dtype=like.dtype, data_format=like.data_format),),
         code=Code((lane,), (), (), (0,), (lane,)),
     )
 

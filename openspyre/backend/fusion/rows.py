@@ -7,7 +7,7 @@ from math import prod
 
 from openspyre.backend.fusion.codes import INPUT, Link, Piece, Source, link_between, sees_signs_of_nan, weave, written
 from openspyre.backend.fusion.inputs import Gathered
-from openspyre.backend.fusion.maps import renamed, row_count, row_lane, rows_fit, scalar_count
+from openspyre.backend.fusion.maps import moving, renamed, row_count, row_lane, rows_fit, scalar_count
 from openspyre.backend.fusion.nests import Fit, Reference, fit
 from openspyre.program.kinds import target_of
 from openspyre.program.model import (
@@ -90,6 +90,8 @@ def _reduction_in_stages(step: Reduce) -> Rows | None:
 
 def appended(maker: Reduce | Rows, output: int, reader: Map | Reduce | Rows, place: int) -> Rows | None:
     """The reader's stages behind the maker's, over the maker's rows; the results of both are stored."""
+    if isinstance(reader, Map):
+        reader = moving(reader, maker.outputs[output])
     frame, guest = as_rows(maker), as_rows(reader)
     if frame is None or guest is None or maker.lane.store_padding or reader.lane.store_padding:
         return None

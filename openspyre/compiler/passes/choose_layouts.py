@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from openspyre.compiler.ir import Access, Buffer, Op, Program, Role
 from openspyre.compiler.legality import layout_cost, misfits
+from openspyre.compiler.loops import listed
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.compiler.structure import without_names
 from openspyre.spec.errors import InvalidLayout
@@ -31,18 +32,19 @@ class ChooseLayouts:
     def run(self, program: Program) -> Program:
         open_choices = {buffer.name for buffer in program.buffers if buffer.layout is None}.union(self.movable)
         # Ops that go element by element want the flat buffers they were built with, whatever fills those.
-        flat = {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
+        ops = [op for op, _ in listed(program.body)]
+        flat = {access.buffer for op in ops if TABLE[op.row].by_element for access in op.accesses}
         open_choices -= flat
-        chosen = _follow_the_flow(program, flat)
-        if self.width and (len(program.ops) > 1 or self.movable):
-            _improve(program, chosen, open_choices, self.width)
+        chosen = _follow_the_flow(program, ops, flat)
+        if self.width and (len(ops) > 1 or self.movable):
+            _improve(ops, chosen, open_choices, self.width)
         return replace(program, buffers=tuple(chosen.values()))
 
 
-def _follow_the_flow(program: Program, flat: set[str]) -> dict[str, Buffer]:
+def _follow_the_flow(program: Program, ops: list[Op], flat: set[str]) -> dict[str, Buffer]:
     """A result lies as the first operand of its shape does, else by the documented rule; that of a contraction and a flat one always."""
     chosen = {buffer.name: buffer for buffer in program.buffers}
-    for op in program.ops:
+    for op in ops:
         for unwritten in (a for a in op.inputs if isinstance(a, Access) and chosen[a.buffer].layout is None):
             buffer = chosen[unwritten.buffer]
             chosen[buffer.name] = replace(buffer, layout=default_layout(buffer))
@@ -98,13 +100,13 @@ _SMALL_BYTES = 1 << 20
 # --- choosing again ------------------------------------------------------------------------------------------------------
 
 
-def _improve(program: Program, chosen: dict[str, Buffer], open_choices: set[str], width: int) -> None:
+def _improve(ops: list[Op], chosen: dict[str, Buffer], open_choices: set[str], width: int) -> None:
     touching: dict[str, list[Op]] = {}
-    for op in program.ops:
+    for op in ops:
         for name in {access.buffer for access in op.accesses}:
             touching.setdefault(name, []).append(op)
     decided: set[str] = set()
-    for op in program.ops:
+    for op in ops:
         if not layout_cost(op, chosen):
             continue
         own = [name for name in dict.fromkeys(a.buffer for a in op.accesses) if name in open_choices]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
+from openspyre.compiler.loops import ends, expanded_in_loops, in_iteration, moving
 from openspyre.compiler.moves import Chain, Moves, named, refined
 from openspyre.compiler.pieces import put_together
 from openspyre.compiler.retiling import Box, box_of, retiled
@@ -39,19 +40,50 @@ class DecomposeRelayouts:
     def _decomposed(self, program: Program, known: Memo[Chain | None]) -> Program:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         held = {buffer.name for buffer in program.buffers if buffer.role in (Role.INPUT, Role.UPDATE) or buffer.unset}
-        ops: list[Op] = []
-        for op in program.ops:
+
+        def parts(op: Op, counts: tuple[int, ...]) -> tuple[Op, ...]:
+            # Where a loop moves what is written, iterations before may have left something in its sticks: what the first one
+            # finds there nobody has written, so that it must not be read.
             keeps = any(access.buffer in held for access in op.outputs)
-            found = self._chain(op, buffers, keeps=keeps, known=known)
-            held.update([access.buffer for access in op.outputs])
-            if found is None:
-                ops.append(op)
-                continue
+            moves = any(any(access.advance) for access in op.outputs)
+            chain = self._in_loops(op, counts, buffers, keeps=keeps or moves, known=known)
+            if moves and not keeps and chain is not None and _reads(chain, "target"):
+                chain = None
+            held.update(access.buffer for access in op.outputs)
+            if chain is None:
+                return (op,)
             source, target = op.accesses
-            chain = named(found, op.name, op.origin, {"source": source.buffer, "target": target.buffer})
-            ops += chain.ops
-            buffers |= {temp.name: temp for temp in chain.temps}
-        return replace(program, buffers=tuple(buffers.values()), body=tuple(ops))
+            chain = named(chain, op.name, op.origin, {"source": source.buffer, "target": target.buffer})
+            buffers.update({temp.name: temp for temp in chain.temps})
+            return chain.ops
+
+        body = expanded_in_loops(program.body, parts)
+        return replace(program, buffers=tuple(buffers.values()), body=body)
+
+    def _in_loops(
+        self,
+        op: Op,
+        counts: tuple[int, ...],
+        buffers: Mapping[str, Buffer],
+        *,
+        keeps: bool,
+        known: Memo[Chain | None],
+    ) -> Chain | None:
+        """The chain of an op that loops move: the same in all iterations, but for where it reads and writes."""
+        if not any(any(access.advance) for access in op.accesses):
+            return self._chain(op, buffers, keeps=keeps, known=known)
+        found = {}
+        for where in ends(counts):
+            chain = self._chain(in_iteration(op, where), buffers, keeps=keeps, known=known)
+            if chain is None:
+                return None
+            found[where] = chain
+        first = found[(0,) * len(counts)]
+        if any(other.temps != first.temps or len(other.ops) != len(first.ops) for other in found.values()):
+            return None
+        steps = [moving({where: chain.ops[n] for where, chain in found.items()}, counts) for n in range(len(first.ops))]
+        ops = tuple(step for step in steps if step is not None)
+        return Chain(ops, first.temps) if len(ops) == len(steps) else None
 
     def _chain(self, op: Op, buffers: Mapping[str, Buffer], *, keeps: bool, known: Memo[Chain | None]) -> Chain | None:
         """Between "source" and "target", as ops of a structure have it in common."""
@@ -72,6 +104,10 @@ class DecomposeRelayouts:
         if (direct := moves.direct(op.dims, read, written)) is not None:
             return direct if TABLE[op.row].undecided else None
         return _Search(moves, op.dims, read, written, keeps).best()
+
+
+def _reads(chain: Chain, name: str) -> bool:
+    return any(access.buffer == name for op in chain.ops for access in op.accesses[:-1])
 
 
 def _moves(op: Op) -> bool:

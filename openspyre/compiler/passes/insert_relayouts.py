@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.emit.walk import fills_sticks
-from openspyre.compiler.ir import Access, Buffer, Dim, Op, Operand, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Dim, Loop, Node, Op, Operand, Program, Role
 from openspyre.compiler.legality import elements, fills_lanes, fits, lanes_of, misfit_places, runs_along
+from openspyre.compiler.loops import ends, in_iteration, listed, moved
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
@@ -31,22 +32,45 @@ class InsertRelayouts:
 
     def run(self, program: Program) -> Program:
         work = _Work({buffer.name: buffer for buffer in program.buffers}, shares=not self.documented)
-        for op in program.ops:
-            work.legalise(op)
-        return replace(program, buffers=tuple(work.buffers.values()), body=tuple(work.ops))
+        work.add(program.body)
+        return replace(program, buffers=tuple(work.buffers.values()), body=tuple(work.nodes))
 
 
 class _Work:
     def __init__(self, buffers: dict[str, Buffer], shares: bool) -> None:
         self.buffers, self.shares = buffers, shares
-        self.ops: list[Op] = []
+        self.nodes: list[Node] = []
         self.moved: dict[
             str, dict[tuple[object, ...], Access]
         ] = {}  # by buffer: relayouts already made, for other consumers
+        self.counts: tuple[int, ...] = ()  # of the loops around
+
+    def add(self, body: tuple[Node, ...]) -> None:
+        for node in body:
+            match node:
+                case Op():
+                    self.legalise(node)
+                case Loop():
+                    self._loop(node)
+
+    def _loop(self, loop: Loop) -> None:
+        """What is moved in a loop serves it alone; what was moved before it serves it as long as nobody in it writes the source."""
+        written = {access.buffer for op, _ in listed(loop.body) for access in op.outputs}
+        before = {name: made for name, made in self.moved.items() if name not in written}
+        outer, counts = self.nodes, self.counts
+        self.nodes, self.counts = [], (*counts, loop.count)
+        self.moved = {name: dict(made) for name, made in before.items()}
+        self.add(loop.body)
+        inner, self.nodes, self.moved, self.counts = self.nodes, outer, before, counts
+        self.nodes.append(Loop(loop.count, tuple(inner)))
+
+    def _iterations(self, op: Op) -> list[tuple[int, ...]]:
+        """Those of the loops around that tell of all others."""
+        return ends(self.counts) if any(any(access.advance) for access in op.accesses) else [()]
 
     def legalise(self, op: Op) -> None:
         row = TABLE[op.row]
-        legal = not misfit_places(op, self.buffers)
+        legal = not any(misfit_places(in_iteration(op, where), self.buffers) for where in self._iterations(op))
         if row.by_view:
             by_vector = row.kind is Kind.MOVEMENT and legal
             self._emit(replace(op, row="cast") if by_vector else op)
@@ -63,7 +87,7 @@ class _Work:
         outputs, after = [], []
         for place, output in enumerate(op.outputs):
             lane = next(lanes)
-            if fits(op, output, lane, self.buffers) and not self._shares_a_stick(op, output):
+            if self._fits(op, output, lane) and not self._shares_a_stick(op, output):
                 outputs.append(output)
                 continue
             temp = self._temp(op, output, lane, f"{op.name}.out{place}")
@@ -84,8 +108,8 @@ class _Work:
         read = [
             access for access in op.accesses[: -len(op.outputs)] if lanes[0] is not None and access.strides[lanes[0]]
         ]
-        moved = [access for access in read if not fits(op, access, lanes[0], self.buffers)]
-        if not others or 2 * len(moved) < len(read):
+        elsewhere = [access for access in read if not self._fits(op, access, lanes[0])]
+        if not others or 2 * len(elsewhere) < len(read):
             return lanes
         return [max(others, key=lambda d: op.dims[d].size)] * len(lanes)
 
@@ -113,20 +137,23 @@ class _Work:
         lane = found.lane_dim if isinstance(found, StickAccess) else None
         return lane is not None and not fills_sticks(output, buffer, op.dims[lane].size)
 
+    def _fits(self, op: Op, access: Access, lane: int | None) -> bool:
+        return all(fits(op, moved(access, where), lane, self.buffers) for where in self._iterations(op))
+
     def _emit(self, op: Op) -> None:
-        self.ops.append(op)
+        self.nodes.append(op)
         for access in op.outputs:
             self.moved.pop(access.buffer, None)
 
     def _legal_input(self, op: Op, access: Access, lane: int | None) -> Access:
-        if fits(op, access, lane, self.buffers):
+        if self._fits(op, access, lane):
             return access
         sizes = tuple(dim.size for dim in op.dims)
-        key = (access.offset, access.strides, access.dtype, sizes, lane)
+        key = (access.offset, access.strides, access.advance, access.dtype, sizes, lane)
         temp = self.moved.get(access.buffer, {}).get(key)
         if temp is None or not self.shares:
-            temp = self._temp(op, access, lane, f"{op.name}.in{len(self.ops)}")
-            self._emit(_relayout(f"{op.name}.load{len(self.ops)}", op, access, temp))
+            temp = self._temp(op, access, lane, f"{op.name}.in{len(self.nodes)}")
+            self._emit(_relayout(f"{op.name}.load{len(self.nodes)}", op, access, temp))
             self.moved.setdefault(access.buffer, {})[key] = temp
         return temp
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Iota, Op, Operand, Program
+from openspyre.compiler.loops import expanded
 from openspyre.compiler.passes.divide_work import DivideWork
 from openspyre.compiler.planner.constraints import Undividable
 from openspyre.compiler.spans import positions, span, widest
@@ -27,7 +28,7 @@ class LimitSpans:
         buffers = {buffer.name: buffer for buffer in program.buffers}
         if all(buffer.layout is None or buffer.layout.device_bytes <= self.limit for buffer in program.buffers):
             return program
-        return replace(program, body=tuple(part for op in program.ops for part in self._parts(op, buffers)))
+        return replace(program, body=expanded(program.body, lambda op: self._parts(op, buffers)))
 
     def _parts(self, op: Op, buffers: dict[str, Buffer]) -> Iterator[Op]:
         splits = self._splits(op, buffers)

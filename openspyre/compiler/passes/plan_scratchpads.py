@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from openspyre.compiler.ir import Access, Buffer, InScratchpad, Loop, Node, Op, Program, Role
+from openspyre.compiler.loops import listed
 from openspyre.compiler.scratchpad.copies import copy_op
 from openspyre.compiler.scratchpad.planning import Scratchpads, planned
 from openspyre.compiler.scratchpad.request import Room
@@ -98,12 +99,17 @@ class _Commit:
                     yield from self._around(node, self.when)
                     self.when += 1
                 case Loop(count, inner):
+                    yield from self._copied_in(self.when, next(op for op, _ in listed(inner)))
                     yield Loop(count, tuple(self._nodes(inner)))
 
-    def _around(self, op: Op, when: int) -> Iterator[Op]:
-        for name in self.inputs.get(when, ()):
+    def _copied_in(self, when: int, op: Op) -> Iterator[Op]:
+        """Inputs that are needed from here on: before a loop, not in each of its iterations."""
+        for name in self.inputs.pop(when, ()):
             into = self.inside[name]
             yield copy_op(self.buffers[name], into, self._view(name), name=f"{into.name}.copy", origin=op.origin)
+
+    def _around(self, op: Op, when: int) -> Iterator[Op]:
+        yield from self._copied_in(when, op)
         for name in self.shuffles.get(when, ()):
             relayout, target = self.plan.relayouts[name], self.copies[name]
             source, held = self.inside[relayout.source], self._view(relayout.source)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf, prod
 
 from openspyre.compiler.ir import Access, Buffer, Iota, Op, Operand, Program, Role
+from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts, default_layout
 from openspyre.compiler.sticks import Misfit, StickAccess, stick_access
 from openspyre.spec.errors import InvalidLayout
@@ -30,14 +31,16 @@ class PropagateLayouts:
 
     def run(self, program: Program) -> Program:
         chosen = {buffer.name: buffer for buffer in ChooseLayouts().run(program).buffers}
-        flat = {access.buffer for op in program.ops if TABLE[op.row].by_element for access in op.accesses}
+        ops = [op for op, _ in listed(program.body)]
+        flat = {access.buffer for op in ops if TABLE[op.row].by_element for access in op.accesses}
         is_open = {b.name for b in program.buffers if b.layout is None and b.role in (Role.TEMP, Role.OUTPUT)} - flat
         states: list[tuple[float, dict[str, Buffer]]] = [(0.0, {})]
-        for op in program.ops:
+        for op in ops:
             states = _after(op, states, chosen, is_open, self.width)
         chosen |= states[0][1]
         buffers = tuple(chosen[buffer.name] for buffer in program.buffers)
-        return replace(program, buffers=buffers, body=tuple(map(_in_order_of_memory, program.ops)))
+        body = expanded(program.body, lambda op: [_in_order_of_memory(op)])
+        return replace(program, buffers=buffers, body=body)
 
 
 def _in_order_of_memory(op: Op) -> Op:

@@ -97,10 +97,10 @@ class Tensors:
         writers = [use for use in uses if use.writes]
         if not uses or not uses[0].writes:
             yield "nothing here computes it first"
-        if len(writers) != 1:
+        if len(writers) != 1 and not _is_accumulator(buffer, writers):
             yield f"{len(writers)} ops write into it: a mutation"
         for use in writers:
-            if not (self.all_ops or relaid or _is_listed(use.work.op)):
+            if not (self.all_ops or relaid or _is_listed(use.work.op) or use.work.is_copy):
                 yield f"results of {use.work.op.row} are not in the documents' list"
 
     def _extensions(self, name: str) -> Iterator[str]:
@@ -136,6 +136,16 @@ def _is_listed(op: Op) -> bool:
     """A copy of whole sticks is computed as a cast is; the documents call it a clone."""
     copies = op.row == "cast" and len({access.dtype for access in op.accesses}) == 1
     return (copies or op.row in ALLOWED) and CARRIED not in dict(op.attributes)
+
+
+def _is_accumulator(buffer: Buffer, writers: Sequence[Use]) -> bool:
+    """Whether a tensor is set once, and then updated in a loop, element by element."""
+    return (
+        buffer.role is Role.TEMP
+        and len(writers) > 1
+        and all(use.work.loops and use.work.is_pointwise for use in writers[1:])
+        and all(use.access in use.work.op.inputs for use in writers[1:])
+    )
 
 
 def mismatches(uses: Sequence[Use]) -> Iterator[str]:

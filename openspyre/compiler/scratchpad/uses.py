@@ -9,6 +9,7 @@ from math import prod
 from openspyre.compiler.emit.operation import Operand, Operation
 from openspyre.compiler.emit.shared import template_of
 from openspyre.compiler.ir import Access, Buffer, Loop, Node, Op, Program
+from openspyre.compiler.loops import ends, in_iteration
 from openspyre.compiler.scratchpad.views import View, view_of
 from openspyre.spec.ops import TABLE, Kind
 
@@ -27,6 +28,10 @@ class Work:
     @property
     def is_pointwise(self) -> bool:
         return TABLE[self.op.row].kind is Kind.POINTWISE
+
+    @property
+    def is_copy(self) -> bool:
+        return self.operation is not None and self.operation.op == "identity"
 
     @property
     def is_restickify(self) -> bool:
@@ -50,21 +55,34 @@ class Use:
 
 def works_of(program: Program) -> tuple[Work, ...]:
     buffers = {buffer.name: buffer for buffer in program.buffers}
-    return tuple(_works(program.body, buffers, 0, ()))
+    return tuple(_works(program.body, buffers, 0, (), ()))
 
 
 def _works(
-    body: tuple[Node, ...], buffers: Mapping[str, Buffer], when: int, loops: tuple[tuple[int, int], ...]
+    body: tuple[Node, ...],
+    buffers: Mapping[str, Buffer],
+    when: int,
+    loops: tuple[tuple[int, int], ...],
+    counts: tuple[int, ...],
 ) -> Iterator[Work]:
     for node in body:
         match node:
             case Op():
-                yield Work(when, node, template_of(node, buffers).operation, loops)
+                yield Work(when, node, _operation(node, buffers, counts), loops)
                 when += 1
-            case Loop(_, inner):
+            case Loop(times, inner):
                 count = _count(inner)
-                yield from _works(inner, buffers, when, (*loops, (when, when + count - 1)))
+                yield from _works(inner, buffers, when, (*loops, (when, when + count - 1)), (*counts, times))
                 when += count
+
+
+def _operation(op: Op, buffers: Mapping[str, Buffer], counts: tuple[int, ...]) -> Operation | None:
+    """The hardware's op, in the first iteration; None if in some iteration there is none."""
+    first = template_of(op, buffers).operation
+    if first is None or not any(any(access.advance) for access in op.accesses):
+        return first
+    others = (template_of(in_iteration(op, where), buffers).operation for where in ends(counts))
+    return first if all(other is not None for other in others) else None
 
 
 def _count(body: tuple[Node, ...]) -> int:

@@ -33,7 +33,7 @@ from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, te
 from torch_spyre.inductor.reporting.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.ops.plans import CallPlan, ResultPlan
-from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, plan_text
+from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, plan_text, planning
 
 _counts = {"compiled": 0, "found": 0, "retiled": 0}
 
