@@ -7,12 +7,12 @@ import torch.nn.functional as F
 from fused_bits import steps_with_equal_bits
 from torch.utils._pytree import tree_leaves
 
-from openspyre import backend
 from openspyre.backend.text_cache import TextCache
 from openspyre.card import programs, to_card
 from openspyre.program.model import Dim, LaneBlock, Map, Operand, OperandKind, Program
 from openspyre.spec.encodings import sen169_decode
 from openspyre.spec.ops.expression import Code, Instruction, Lane
+from torch_spyre.ops import programs as compiling
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
 
@@ -22,13 +22,13 @@ def seen(monkeypatch):
     """Every bundle that is compiled."""
     torch.compiler.reset()
     found = []
-    compile_emitted = backend.compile_emitted
+    emit_bundle = compiling.emit_bundle
 
-    def watched(bundle):
-        found.append(bundle)
-        return compile_emitted(bundle)
+    def watched(program, **options):
+        found.append(emit_bundle(program, **options))
+        return found[-1]
 
-    monkeypatch.setattr(backend, "compile_emitted", watched)
+    monkeypatch.setattr(compiling, "emit_bundle", watched)
     monkeypatch.setattr(TextCache, "find", lambda *_: None)  # what an earlier run kept on disk is not compiled again
     return found
 

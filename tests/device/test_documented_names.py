@@ -221,6 +221,8 @@ def test_options_without_effect_say_so():
         "hbm_pool_planning",
         "hbm_planning",
         "ignore_hints",
+        "enable_reduction_tiling",
+        "ignore_span_overflow_hints",
         "global_stick_optimizer",
         "disable_copy_opt",
         "ignore_work_division_hints",

@@ -92,10 +92,10 @@ def _at(template: Template, pads: Sequence[int | None]) -> Template:
     return replace(template, shared=Shared(op, shared.offsets, shared.known))
 
 
-def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer]) -> bool:
+def has_hardware_op(op: ir.Op, buffers: Mapping[str, ir.Buffer], untold: frozenset[str] = frozenset()) -> bool:
     """Whether an op is one of the hardware as it stands: it need not be legal otherwise."""
     bases = _Bases(op, buffers)
-    return not isinstance(Lowering(buffers, bases.buffer, bases.number).operation(op), str)
+    return not isinstance(Lowering(buffers, bases.buffer, bases.number, untold).operation(op), str)
 
 
 def untold_tables(

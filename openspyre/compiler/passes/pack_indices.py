@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from openspyre.compiler import ir
-from openspyre.compiler.emit.shared import has_hardware_op
+from openspyre.compiler.emit.shared import has_hardware_op, untold_tables
 from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.spec.addressing import row_major
@@ -18,10 +18,13 @@ class PackIndices:
     def run(self, program: ir.Program) -> ir.Program:
         if not any(_index(op) for op, _ in listed(program.body)):
             return program
-        return _moved(_relayouts_undone(_constants_packed(program)))
+        # A scatter into what nobody filled before is no op of the hardware, however its index lies.
+        buffers = {buffer.name: buffer for buffer in program.buffers}
+        untold = untold_tables((op for op, _ in listed(program.body)), buffers)
+        return _moved(_relayouts_undone(_constants_packed(program, untold), untold), untold)
 
 
-def _relayouts_undone(program: ir.Program) -> ir.Program:
+def _relayouts_undone(program: ir.Program, untold: frozenset[str]) -> ir.Program:
     """Gathers and scatters that the hardware takes so read the index that a relayout of theirs read; relayouts that nobody needs any
     more are dropped. A program with loops stays as it is: what a relayout read may be written in the next iteration."""
     if any(isinstance(node, ir.Loop) for node in program.body):
@@ -35,7 +38,7 @@ def _relayouts_undone(program: ir.Program) -> ir.Program:
         relayout = made.get(index.buffer) if index is not None else None
         dense = _expanded(op, relayout) if relayout is not None else None
         replaced = None if dense is None else replace(op, inputs=(op.inputs[0], dense, *op.inputs[2:]))
-        if replaced is not None and has_hardware_op(replaced, buffers):
+        if replaced is not None and has_hardware_op(replaced, buffers, untold):
             op = replaced
         ops.append(op)
         written = {access.buffer for access in op.outputs}
@@ -52,7 +55,7 @@ def _relayouts_undone(program: ir.Program) -> ir.Program:
     return replace(program, body=tuple(op for op in ops if not all(access.buffer in idle for access in op.outputs)))
 
 
-def _constants_packed(program: ir.Program) -> ir.Program:
+def _constants_packed(program: ir.Program, untold: frozenset[str]) -> ir.Program:
     """Gathers and scatters that the hardware takes so read constants side by side in their sticks: a constant is tiled in any layout."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
 
@@ -64,7 +67,9 @@ def _constants_packed(program: ir.Program) -> ir.Program:
             buffers[index.buffer], name=f"{index.buffer}.dense", layout=default_layout(buffers[index.buffer])
         )
         dense = replace(op, inputs=(op.inputs[0], index.on(twin.name), *op.inputs[2:]))
-        if twin.layout == buffers[index.buffer].layout or not has_hardware_op(dense, {**buffers, twin.name: twin}):
+        if twin.layout == buffers[index.buffer].layout or not has_hardware_op(
+            dense, {**buffers, twin.name: twin}, untold
+        ):
             return [op]
         buffers[twin.name] = twin
         return [dense]
@@ -75,17 +80,17 @@ def _constants_packed(program: ir.Program) -> ir.Program:
     return replace(program, buffers=kept, body=body)
 
 
-def _moved(program: ir.Program) -> ir.Program:
+def _moved(program: ir.Program, untold: frozenset[str]) -> ir.Program:
     """Gathers and scatters that the hardware takes so, and only so, read a copy of their index side by side in its sticks."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
 
     def with_copy(op: ir.Op) -> list[ir.Op]:
         index = _index(op)
         packed = None if index is None or index.advance else with_packed_index(op, f"{op.name}.index")
-        if index is None or packed is None or has_hardware_op(op, buffers):
+        if index is None or packed is None or has_hardware_op(op, buffers, untold):
             return [op]
         dense, temp = packed
-        if not has_hardware_op(dense, {**buffers, temp.name: temp}):
+        if not has_hardware_op(dense, {**buffers, temp.name: temp}, untold):
             return [op]
         buffers[temp.name] = temp
         kept = [d for d, dim in enumerate(op.dims) if index.strides[d] and dim.size > 1]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from openspyre.compiler.ir import CARRIED, Buffer, Op, Role
+from openspyre.compiler.ir import CARRIED, Buffer, Role
 from openspyre.compiler.scratchpad.uses import Use, Work, reads_all, uses_of, walks_all
 from openspyre.compiler.scratchpad.views import View
 from openspyre.spec.formats import STICK_BYTES
@@ -100,7 +100,7 @@ class Tensors:
         if len(writers) != 1 and not _is_accumulator(buffer, writers):
             yield f"{len(writers)} ops write into it: a mutation"
         for use in writers:
-            if not (self.all_ops or relaid or _is_listed(use.work.op) or use.work.is_copy):
+            if not (self.all_ops or relaid or _is_listed(use.work)):
                 yield f"results of {use.work.op.row} are not in the documents' list"
 
     def _extensions(self, name: str) -> Iterator[str]:
@@ -132,9 +132,10 @@ class Tensors:
                 yield parent
 
 
-def _is_listed(op: Op) -> bool:
+def _is_listed(work: Work) -> bool:
     """A copy of whole sticks is computed as a cast is; the documents call it a clone."""
-    copies = op.row == "cast" and len({access.dtype for access in op.accesses}) == 1
+    op = work.op
+    copies = work.is_copy or (op.row == "cast" and len({access.dtype for access in op.accesses}) == 1)
     return (copies or op.row in ALLOWED) and CARRIED not in dict(op.attributes)
 
 
