@@ -6,9 +6,6 @@ import argparse
 from pathlib import Path
 
 from openspyre.spec.errors import InvalidArgument
-from openspyre.tools.explaining.counting import explain_bundles, read_bundles
-from openspyre.tools.explaining.machines import machine_of, supposed
-from openspyre.tools.explaining.savings import explained
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,6 +38,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _machine(text: str) -> str:
+    from openspyre.tools.explaining.machines import machine_of
+
     try:
         machine_of(text)
     except InvalidArgument as error:
@@ -49,6 +48,11 @@ def _machine(text: str) -> str:
 
 
 def run(options: argparse.Namespace) -> int:
+    # Only now: `openspyre run` and the others must work without the compiler.
+    from openspyre.tools.explaining.counting import explain_bundles, read_bundles
+    from openspyre.tools.explaining.machines import supposed
+    from openspyre.tools.explaining.savings import explained
+
     if options.against is not None and options.machine is not None:
         raise InvalidArgument("explain: --machine and --against each show two plans; give one of them")
     bundles = read_bundles(options.directories)

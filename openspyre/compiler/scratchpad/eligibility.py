@@ -133,9 +133,11 @@ class Tensors:
 
 
 def _is_listed(work: Work) -> bool:
-    """A copy of whole sticks is computed as a cast is; the documents call it a clone."""
+    """A copy of whole sticks is computed as a cast is, and the documents call it a clone; those of tiles are copies as they stand."""
     op = work.op
-    copies = work.is_copy or (op.row == "cast" and len({access.dtype for access in op.accesses}) == 1)
+    copies = (work.is_copy and bool(work.loops)) or (
+        op.row == "cast" and len({access.dtype for access in op.accesses}) == 1
+    )
     return (copies or op.row in ALLOWED) and CARRIED not in dict(op.attributes)
 
 
