@@ -20,7 +20,9 @@ class PackIndices:
             return program
         # A scatter into what nobody filled before is no op of the hardware, however its index lies.
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        untold = untold_tables((op for op, _ in listed(program.body)), buffers)
+        ops = [op for op, _ in listed(program.body)]
+        scattered = {access.buffer for op in ops if _index(op) is not None for access in op.outputs}
+        untold = untold_tables(ops, buffers) & scattered
         return _moved(_relayouts_undone(_constants_packed(program, untold), untold), untold)
 
 
