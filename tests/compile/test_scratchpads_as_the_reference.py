@@ -20,9 +20,6 @@ from torch_spyre._inductor import config
 AUGUST = VECTORS / "august"
 pytestmark = pytest.mark.skipif(not (VECTORS / "graphs.py").exists(), reason=ABSENT)
 
-# Why a function's ops are not the reference's: nothing to do with scratchpads.
-OTHER_OPS = {}
-OTHER_POOL: dict[str, str] = {}
 INDEX = {"index_rows": 0, "embedding": 0, "index_put_rows": 1}
 
 
@@ -81,22 +78,10 @@ def compared(name, lowered, directory):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name in functions() if name not in OTHER_OPS] if AUGUST.exists() else [])
+@pytest.mark.parametrize("name", list(functions()) if AUGUST.exists() else [])
 def test_the_same_tensors_stay_at_the_same_bytes(name, lowered, tmp_path):
     alike, total, notes = compared(name, lowered, tmp_path)
     print(f"\n{name:20} {alike:3} of {total:3}")
     for note in notes:
         print("   ", note)
-    if name in OTHER_POOL:
-        assert notes.pop(0).startswith("pool") and alike == total
-    else:
-        assert not notes, "\n".join(notes)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name in OTHER_OPS if name in functions()] if AUGUST.exists() else [])
-def test_what_has_other_ops_is_shown(name, lowered, tmp_path):
-    """A function whose ops have become the reference's belongs into the other test."""
-    _, _, notes = compared(name, lowered, tmp_path)
-    print(f"\n{name:20} {OTHER_OPS[name]}", *notes, sep="\n    ")
-    assert any(note.startswith("ops") for note in notes)
+    assert not notes, "\n".join(notes)
