@@ -185,7 +185,7 @@ class Op:
     @property
     def accesses(self) -> tuple[Access, ...]:
         """Every access, inputs first."""
-        return (*(operand for operand in self.inputs if isinstance(operand, Access)), *self.outputs)
+        return (*[operand for operand in self.inputs if isinstance(operand, Access)], *self.outputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,17 @@ def template_of(
     op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True, untold: frozenset[str] = frozenset()
 ) -> Template:
     """`untold`: temps whose length no op tells that fills them."""
+    found = template_anywhere(op, buffers, k_fast=k_fast, untold=untold)
+    pads = tuple([_byte(buffers[access.buffer]) for access in op.accesses])
+    if all(byte is None for byte in pads):
+        return found
+    return _placed.get((id(found), pads), lambda: (found, _at(found, pads)))[1]
+
+
+def template_anywhere(
+    op: ir.Op, buffers: Mapping[str, ir.Buffer], *, k_fast: bool = True, untold: frozenset[str] = frozenset()
+) -> Template:
+    """The template of ops that differ at most in where in the scratchpads their tensors begin: one object for all of them."""
     accesses = op.accesses
     lies = tuple([_lies(buffers[access.buffer]) for access in accesses])
     names = [a.buffer for a in accesses] + [o.name for o in op.inputs if isinstance(o, ir.Scalar)]
@@ -57,11 +68,7 @@ def template_of(
     attributes = repr(op.attributes) if op.attributes else ""  # 1, 1.0 and True are equal, and not alike
     unsure = tuple([name in untold for name in names]) if untold else ()
     key = (structure_of(op, buffers), lies, alike, attributes, k_fast, unsure)
-    found = _known.get(key, lambda: _made(op, buffers, k_fast, untold))
-    pads = tuple([_byte(buffers[access.buffer]) for access in accesses])
-    if all(byte is None for byte in pads):
-        return found
-    return _placed.get((id(found), pads), lambda: (found, _at(found, pads)))[1]
+    return _known.get(key, lambda: _made(op, buffers, k_fast, untold))
 
 
 def _lies(buffer: ir.Buffer) -> Hashable:

@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from openspyre.clock.kernels import Kernel
 from openspyre.clock.timing import Item, Timing, time_items
 from openspyre.clock.transfers import launch
 from openspyre.clock.work import kernel_of
-from openspyre.compiler.emit.shared import template_of
+from openspyre.compiler.emit.shared import Template, template_anywhere
 from openspyre.compiler.ir import Buffer, InScratchpad, Op, Program
 from openspyre.compiler.loops import expanded, listed
-from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads, committed
 from openspyre.compiler.planner.space import Splits
+from openspyre.compiler.scratchpad.eligibility import Tensors
 from openspyre.compiler.scratchpad.planning import Scratchpads
 from openspyre.compiler.structure import per_structure
 from openspyre.compiler.timed.chains import divisions
@@ -24,19 +26,21 @@ from openspyre.compiler.timed.priced_op import Bounds, PricedOp
 from openspyre.compiler.timed.sums import with_timed_sum
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.ops import TABLE, Kind
+from openspyre.spec.sharing import Memo
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """A program as it is divided, and what a planner of scratchpads makes of it."""
 
-    step: PlanScratchpads
     divided: Program
+    scratchpads: Scratchpads
     program: Program
 
     @classmethod
     def of(cls, step: PlanScratchpads, program: Program) -> _Plan:
-        return cls(step, program, step.run(program))
+        found = step.plan(program)
+        return cls(program, found, committed(program, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +52,21 @@ class PlanByClock:
     scratchpads: bool = True
 
     def run(self, program: Program) -> Program:
-        return self._best(program).program
+        bounds = Bounds(self.machine, self.documented.k_fast)
+        return self._best(program, bounds).program if self.scratchpads else with_sums(program, bounds)
 
     def plan(self, program: Program) -> Scratchpads:
         """What stays where in the plan that is taken, and of every tensor that does not, why."""
-        best = self._best(program)
-        return best.step.plan(best.divided)
+        return self._best(program, Bounds(self.machine, self.documented.k_fast)).scratchpads
 
-    def _best(self, program: Program) -> _Plan:
-        bounds = Bounds(self.machine, self.documented.k_fast)
-        start = with_sums(program, bounds)
-        if not self.scratchpads:
-            return _Plan(self.documented, start, start)
-        plans = [_Plan.of(self.documented, start), _Plan.of(self._own(), self._aligned(start, bounds))]
-        if plans[0].program == plans[1].program:
-            return plans[0]
-        return min(plans, key=lambda plan: time_program(plan.program, self.machine, k_fast=bounds.k_fast).card_us)
+    def _best(self, program: Program, bounds: Bounds) -> _Plan:
+        first = _Plan.of(self.documented, with_sums(program, bounds))
+        second = _Plan.of(self._own(), self._aligned(first.divided, bounds, first.scratchpads.tensors))
+        if first.program == second.program:
+            return first
+        return min(
+            (first, second), key=lambda plan: time_program(plan.program, self.machine, k_fast=bounds.k_fast).card_us
+        )
 
     def _own(self) -> PlanScratchpads:
         """The list of ops and the solvers that may copy between divisions are the documents', not the hardware's."""
@@ -75,8 +78,9 @@ class PlanByClock:
         bounds = Bounds(self.machine, self.documented.k_fast)
         return self._aligned(with_sums(program, bounds), bounds)
 
-    def _aligned(self, program: Program, bounds: Bounds) -> Program:
-        return divided(program, divisions(program, bounds, relayout=self.documented.relayout))
+    def _aligned(self, program: Program, bounds: Bounds, tensors: Tensors | None = None) -> Program:
+        """`tensors`: the program's, if somebody looked them up before."""
+        return divided(program, divisions(program, bounds, relayout=self.documented.relayout, tensors=tensors))
 
 
 def with_sums(program: Program, bounds: Bounds) -> Program:
@@ -115,8 +119,15 @@ def _items(program: Program, k_fast: bool) -> Iterator[Item]:
     for op, counts in listed(program.body):
         if any(dim.size == 0 and not dim.reduced for dim in op.dims):
             continue
-        kernel = kernel_of(template_of(op, buffers, k_fast=k_fast).shared.op)
+        kernel = _kernel_of(template_anywhere(op, buffers, k_fast=k_fast))
         far = [a for a in op.accesses if not isinstance(buffers[a.buffer].place, InScratchpad)]
         reads = any((a.buffer, a.offset) in written for a in far if a not in op.outputs)
         written |= {(a.buffer, a.offset) for a in far if a in op.outputs}
         yield Item(op.name, op.row, kernel, prod(counts), counts, op.origin, reads)
+
+
+_kernels: Memo[tuple[Template, Kernel]] = Memo()  # by id of a template
+
+
+def _kernel_of(template: Template) -> Kernel:
+    return _kernels.get(id(template), lambda: (template, kernel_of(template.shared.op)))[1]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from openspyre.compiler.ir import CARRIED, Buffer, Role
-from openspyre.compiler.scratchpad.uses import Use, Work, reads_all, uses_of, walks_all
+from openspyre.compiler.ir import CARRIED, Buffer, Program, Role
+from openspyre.compiler.scratchpad.uses import Use, Work, reads_all, uses_of, walks_all, works_of
 from openspyre.compiler.scratchpad.views import View
 from openspyre.spec.formats import STICK_BYTES
 
@@ -27,16 +27,25 @@ class Tensors:
 
     works: tuple[Work, ...]
     buffers: Mapping[str, Buffer]
+    uses: Mapping[str, list[Use]]
     all_ops: bool = False
-    k_fast: bool = True
-    uses: Mapping[str, list[Use]] = field(init=False)
+    _ticks: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)  # as they are asked for
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "uses", uses_of(self.works, self.buffers, k_fast=self.k_fast))
+    @classmethod
+    def of(cls, program: Program, *, all_ops: bool = False, k_fast: bool = True) -> Tensors:
+        buffers = {buffer.name: buffer for buffer in program.buffers}
+        works = works_of(program)
+        return cls(works, buffers, uses_of(works, buffers, k_fast=k_fast), all_ops)
 
     # --- lives
     def ticks(self, name: str) -> tuple[int, ...]:
         """Ops that use a tensor, in order. A loop that it only passes through needs it until its last iteration ends."""
+        found = self._ticks.get(name)
+        if found is None:
+            found = self._ticks[name] = self._found_ticks(name)
+        return found
+
+    def _found_ticks(self, name: str) -> tuple[int, ...]:
         whens = sorted({use.when for use in self.uses[name]})
         found = set(whens)
         for use in self.uses[name]:

@@ -12,7 +12,6 @@ from openspyre.compiler.scratchpad.eligibility import Tensors, mismatches
 from openspyre.compiler.scratchpad.relayouts import Relayout, relayouts_of
 from openspyre.compiler.scratchpad.request import Request, Room
 from openspyre.compiler.scratchpad.solvers import SOLVERS
-from openspyre.compiler.scratchpad.uses import works_of
 from openspyre.compiler.scratchpad.views import View
 
 
@@ -34,20 +33,18 @@ def planned(
     program: Program, room: Room, *, solver: str, relayout: bool, all_ops: bool, k_fast: bool, all_solvers: bool = False
 ) -> Scratchpads:
     """`all_solvers`: copies between divisions with every solver; the documents have them with the greedy one alone."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    tensors = Tensors(works_of(program), buffers, all_ops, k_fast)
+    tensors = Tensors.of(program, all_ops=all_ops, k_fast=k_fast)
     reasons, copies = _barred(program, tensors, relayout=relayout and (solver == "greedy" or all_solvers))
     requests = _requests(program, tensors, reasons, copies)
     plan = SOLVERS[solver](requests, room)
-    reasons |= {name: why for name, why in plan.spilled.items() if name in buffers}
+    reasons |= {name: why for name, why in plan.spilled.items() if name in tensors.buffers}
     stays = {name: copy for name, copy in copies.items() if name in plan.places}
     return Scratchpads(tensors, plan.places, stays, reasons)
 
 
 def requests_of(program: Program, *, relayout: bool, all_ops: bool, k_fast: bool) -> list[Request]:
     """What a solver would be asked."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
-    tensors = Tensors(works_of(program), buffers, all_ops, k_fast)
+    tensors = Tensors.of(program, all_ops=all_ops, k_fast=k_fast)
     reasons, copies = _barred(program, tensors, relayout=relayout)
     return _requests(program, tensors, reasons, copies)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from openspyre.compiler.emit.operation import Operand, Operation
-from openspyre.compiler.emit.shared import template_of
+from openspyre.compiler.emit.shared import template_anywhere
 from openspyre.compiler.ir import Access, Buffer, Loop, Node, Op, Program
 from openspyre.compiler.loops import ends, in_iteration
 from openspyre.compiler.scratchpad.views import View, view_of
@@ -78,10 +78,10 @@ def _works(
 
 def _operation(op: Op, buffers: Mapping[str, Buffer], counts: tuple[int, ...]) -> Operation | None:
     """The hardware's op, in the first iteration; None if in some iteration there is none."""
-    first = template_of(op, buffers).operation
+    first = template_anywhere(op, buffers).operation
     if first is None or not any(any(access.advance) for access in op.accesses):
         return first
-    others = (template_of(in_iteration(op, where), buffers).operation for where in ends(counts))
+    others = (template_anywhere(in_iteration(op, where), buffers).operation for where in ends(counts))
     return first if all(other is not None for other in others) else None
 
 

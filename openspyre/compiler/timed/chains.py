@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from openspyre.compiler.ir import Buffer, Op, Program
 from openspyre.compiler.loops import listed
 from openspyre.compiler.planner.space import Splits
 from openspyre.compiler.scratchpad.eligibility import Tensors
-from openspyre.compiler.scratchpad.uses import works_of
 from openspyre.compiler.structure import structure_of
 from openspyre.compiler.timed.chain import Chain, Choice, Shared
 from openspyre.compiler.timed.priced_op import Bounds, PricedOp
@@ -25,10 +24,20 @@ Answer = Callable[[Chain], Choice]
 
 
 def divisions(
-    program: Program, bounds: Bounds, search: Answer = aligned, *, relayout: bool, all_ops: bool = True
+    program: Program,
+    bounds: Bounds,
+    search: Answer = aligned,
+    *,
+    relayout: bool,
+    all_ops: bool = True,
+    tensors: Tensors | None = None,
 ) -> list[Splits]:
-    """A division for every op, in the program's order, each chain by the search, which is a pure function."""
-    return _Chains(program, bounds, search, relayout, all_ops).divisions()
+    """A division for every op, in the program's order, each chain by the search, which is a pure function.
+
+    `tensors`: the program's, if somebody looked them up before.
+    """
+    known = tensors or Tensors.of(program, k_fast=bounds.k_fast)
+    return _Chains(program, bounds, search, relayout, replace(known, all_ops=all_ops)).divisions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +51,13 @@ class _Facts:
 
 
 class _Chains:
-    def __init__(self, program: Program, bounds: Bounds, search: Answer, relayout: bool, all_ops: bool) -> None:
+    def __init__(self, program: Program, bounds: Bounds, search: Answer, relayout: bool, tensors: Tensors) -> None:
         self.bounds, self.search, self.relayout = bounds, search, relayout
         self.buffers: Mapping[str, Buffer] = {buffer.name: buffer for buffer in program.buffers}
         every = list(listed(program.body))
         self.ops: Sequence[Op] = [op for op, _ in every]
         self.times = [prod(counts) for _, counts in every]
-        self.tensors = Tensors(works_of(program), self.buffers, all_ops=all_ops, k_fast=bounds.k_fast)
+        self.tensors = tensors
         self.facts = {name: self._facts(name) for name in self.tensors.uses}
 
     def _facts(self, name: str) -> _Facts:

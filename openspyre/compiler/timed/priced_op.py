@@ -16,7 +16,7 @@ from openspyre.clock.predict import predict
 from openspyre.clock.prediction import Prediction
 from openspyre.clock.work import kernel_of
 from openspyre.compiler.emit.operation import Operand, Operation
-from openspyre.compiler.emit.shared import Template, template_of
+from openspyre.compiler.emit.shared import Template, template_anywhere
 from openspyre.compiler.hints import asked_division
 from openspyre.compiler.ir import Buffer, Op
 from openspyre.compiler.planner.constraints import Undividable, constraints_of
@@ -26,6 +26,7 @@ from openspyre.compiler.planner.space import Space, Splits, divisors
 from openspyre.compiler.scratchpad.views import View, is_product, view_of
 from openspyre.compiler.spans import widest
 from openspyre.spec.machine import Machine
+from openspyre.spec.sharing import Memo
 
 Inside = frozenset[str]  # buffers of an op that lie in the scratchpads
 NOWHERE: Inside = frozenset()
@@ -99,6 +100,11 @@ class _MatmulRoles:
         )  # fmt: skip
 
 
+_known: Memo[tuple[Template, Machine, Prediction]] = (
+    Memo()
+)  # by ids of the first two, which live as long as it knows them
+
+
 @dataclass(slots=True)
 class PricedOp:
     """An op as it was divided first (`given`: slices per dim), and everything that is asked about its other divisions, once."""
@@ -118,7 +124,7 @@ class PricedOp:
 
     @classmethod
     def of(cls, op: Op, buffers: Mapping[str, Buffer], bounds: Bounds) -> PricedOp:
-        template = template_of(op, buffers, k_fast=bounds.k_fast)
+        template = template_anywhere(op, buffers, k_fast=bounds.k_fast)
         found = cls(op, buffers, bounds, tuple([dim.split for dim in op.dims]), template)
         operation = template.operation
         if operation is None or operation.index is not None or any(operand.owners for operand in operation.inputs):
@@ -245,8 +251,14 @@ class PricedOp:
         """What it takes with these tensors in the scratchpads. `waits`: it reads from memory what was just written there."""
         key = splits, inside, waits
         if key not in self._prices:
-            self._prices[key] = self._priced(splits, inside, waits)
+            self._prices[key] = self._known_price(splits, inside, waits)
         return self._prices[key]
+
+    def _known_price(self, splits: Splits, inside: Inside, waits: bool) -> Prediction:
+        """Ops of one template have one price, whatever their tensors are called."""
+        machine, lies = self.bounds.machine, tuple([access.buffer in inside for access in self.op.accesses])
+        key = id(self.template), id(machine), splits, lies, waits
+        return _known.get(key, lambda: (self.template, machine, self._priced(splits, inside, waits)))[2]
 
     def _priced(self, splits: Splits, inside: Inside, waits: bool) -> Prediction:
         machine = self.bounds.machine
