@@ -92,6 +92,7 @@ def _temp(buffer: Buffer, pieces: list[Op], buffers: Mapping[str, Buffer], cost:
         there = own | {temp.name: temp}
         costs = [cost(_into(op, temp), there, number > 0) for number, op in enumerate(pieces)]
         costs.append(cost(_whole(buffer, temp, pieces[-1]), there, False))
+        costs.append(temp.layout.device_bytes if temp.layout is not None else 0)
         known = [each for each in costs if each is not None]
         if len(known) == len(costs) and (best is None or sum(known) < best[0]):
             best = sum(known), temp

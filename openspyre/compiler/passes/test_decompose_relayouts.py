@@ -142,6 +142,15 @@ def test_pieces_are_put_together_once() -> None:
     assert [op.name for op in found.ops if op.outputs[0].buffer == Y] == ["y.whole"]
 
 
+def test_pieces_lie_where_little_is_padding() -> None:
+    """Two halves of a stick, as rotary positions have them: along 2 batches, 62 of 64 lanes of the temp would be padding."""
+    size, step = (2, 128, 64), row_major((2, 128, 64))
+    halves = [relayout(n, (2, 128, 32), (X, 32 - at, step), (Y, at, step)) for n, at in (("a", 0), ("b", 32))]
+    found = decomposed(Program("p", (buffer(X, size, INPUT), buffer(Y, size, OUTPUT)), tuple(halves)))
+    (temp,) = [each.layout for each in found.buffers if each.name == "y.pieces"]
+    assert temp is not None and temp.device_bytes == 2 * 2 * 128 * 64
+
+
 def test_what_would_be_spread_too_far_stays() -> None:
     """Neither side has a dim that could run along the sticks of a temp: only one value a stick would do."""
     size = (1 << 20,)
