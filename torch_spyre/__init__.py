@@ -36,6 +36,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.inductor.launching.export").export_bundle
     if name == "explain":
         return importlib.import_module(f"{__name__}.inductor.launching.explain").explain
+    if name == "compare":
+        return importlib.import_module(f"{__name__}.comparing.compare").compare
     if name == "compile_report":
         return importlib.import_module(f"{__name__}.inductor.reporting.report").compile_report
     if name in ("_C", "_inductor", "constants", "device", "model_utils", "ops", "streams"):

@@ -207,6 +207,17 @@ SEAMS: tuple[Seam, ...] = (
     ),
     Seam("torch._ops.OpOverload", "knows operators among the callables of a graph", "it becomes public"),
     Seam("torch.utils._pytree.tree_leaves", "finds tensors among nested arguments", "it becomes public"),
+    Seam("torch.utils._pytree.tree_map", "exchanges leaves of nested arguments", "it becomes public"),
+    Seam(
+        "torch.utils._python_dispatch.TorchDispatchMode",
+        "`compare` follows every operator of a model",
+        "it becomes public",
+    ),
+    Seam(
+        "torch.utils._python_dispatch._disable_current_modes",
+        "`compare` reads results of modules without following itself",
+        "it becomes public",
+    ),
     Seam("torch.utils._pytree.tree_map_only", "exchanges tensors among nested arguments", "it becomes public"),
     Seam("torch.Tensor._make_wrapper_subclass", "tensors that are only their description", "it becomes public"),
     Seam("torch._inductor.config", "whether TORCH_COMPILE_DEBUG is on", "it becomes public"),

@@ -1,0 +1,132 @@
+"""`torch_spyre.compare` finds error where it was put, and tells rounding from what is inherited."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torch_spyre
+from openspyre.spec.errors import InvalidArgument
+from torch_spyre.comparing.measures import difference
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own, while Inductor loads
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.act, self.last = nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.last(self.act(self.first(x)))
+        x[:, :8] += 1.0  # written through a view
+        return x.transpose(0, 1)
+
+
+def off(here: Tensor, truth: Tensor) -> float:
+    return float((here - truth).norm() / truth.norm())
+
+
+def test_the_result_is_as_far_off_as_two_runs_are() -> None:
+    torch.manual_seed(0)
+    model, x = Block(), torch.randn(96, 64)
+    found = torch_spyre.compare(model, x, dtype=torch.float16)
+    with torch.no_grad():
+        truth = model(x.clone())
+        here = model.half().to("spyre")(x.half().to("spyre")).float().cpu()
+    assert found.result is not None
+    assert found.result.relative == pytest.approx(off(here, truth), rel=1e-3)
+    assert 1e-4 < found.result.relative < 4e-3
+    assert [module.path for module in found.modules] == ["first", "act", "last", ""]
+
+
+def test_what_an_operator_rounds_is_a_share_of_a_unit() -> None:
+    """A correctly rounded sum of SEN169 numbers is half a unit off at most, whatever its inputs bring along."""
+    torch.manual_seed(0)
+    x, y = torch.randn(64, 64), torch.randn(64, 64)
+    found = torch_spyre.compare(lambda a, b: (a * b) + a, x, y, dtype=torch.float16)
+    product, total = found.operators
+    assert (product.name, total.name) == ("mul.Tensor", "add.Tensor")
+    for one in found.operators:
+        assert 0.25 < one.own.units <= 0.5
+        assert one.inherited.relative > 1e-4
+    exact = x.half().double()
+    stored = torch.tensor(exact.tolist(), dtype=torch.float16).to("spyre").float().cpu()
+    assert product.inherited.relative < 3 * off(stored, x)
+
+
+def test_error_is_found_where_it_enters() -> None:
+    wide = torch_spyre.compare(nn.Sequential(nn.Linear(64, 64), Saturating()), torch.randn(32, 64), dtype=torch.float16)
+    assert wide.first_beyond is not None and wide.first_beyond.path == "1"
+    worst = wide.worst(1)[0]
+    assert (worst.name, worst.module) == ("exp", "1") and worst.own.saturated > 0
+
+
+class Saturating(nn.Module):
+    """e^30 is beyond the card's 16 bits, and not beyond float32; what is infinite then makes NaN."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        large = torch.exp(x.abs() + 30)
+        return large / large
+
+
+def test_decisions_that_differ_are_counted() -> None:
+    x = torch.linspace(1, 1.01, 64)  # closer together than the card's numbers
+    found = torch_spyre.compare(torch.gt, x, torch.full((64,), 1.003), dtype=torch.float16)
+    assert found.operators[0].total.decided > 0 == found.operators[0].own.decided
+
+
+def test_random_numbers_and_missing_operators_follow_the_card() -> None:
+    found = torch_spyre.compare(lambda a: torch.rand_like(a) + a, torch.randn(64, 64))
+    assert any(why == "random numbers" for _, why in found.followed)
+    assert found.operators[-1].total.relative < 1e-6  # float32 on both sides
+
+
+def test_attention_and_what_stays_in_float32() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 4, 32, 64) for _ in range(3))
+    found = torch_spyre.compare(nn.functional.scaled_dot_product_attention, q, k, v, dtype=torch.float16)
+    assert not found.followed
+    assert 1e-4 < found.operators[-1].own.relative < 1e-2
+
+
+def test_a_model_on_the_card_or_compiled_is_compared_as_it_is() -> None:
+    model, x = nn.Linear(64, 64).half().to("spyre"), torch.randn(8, 64).half().to("spyre")
+    plain = torch_spyre.compare(model, x)
+    assert plain == torch_spyre.compare(torch.compile(model), x)
+    assert model.weight.device.type == "spyre" and all(not w.stored.relative for w in plain.weights)
+
+
+def test_the_model_stays_as_it_was() -> None:
+    model, x = Block(), torch.randn(8, 64)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    kept = x.clone()
+    torch_spyre.compare(model, x, dtype=torch.float16)
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert torch.equal(x, kept) and not model._forward_hooks and not model.first._forward_pre_hooks
+
+
+def test_json_has_everything_and_the_table_names_what_is_far_off() -> None:
+    found = torch_spyre.compare(nn.Sequential(nn.Linear(64, 64), Saturating()), torch.randn(4, 64), dtype=torch.float16)
+    record = json.loads(found.json())
+    assert len(record["operators"]) == len(found.operators) > 3
+    assert "the first module beyond 1%: 1 (Saturating)" in str(found)
+    assert "saturated" in str(found)
+
+
+@pytest.mark.parametrize(("model", "bound", "words"), [(3, 0.01, "not a int"), (nn.ReLU(), 0.0, "above 0")])
+def test_mistakes_are_told(model: object, bound: float, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words):
+        torch_spyre.compare(model, torch.ones(4), bound=bound)  # type: ignore[arg-type]
+
+
+def test_measures() -> None:
+    truth = torch.tensor([1.0, -2.0, 2.0**-40, 5.0, math.inf])
+    here = torch.tensor([1.0, math.nan, 0.0, math.inf, math.inf])
+    found = difference(here, truth, torch.float16)
+    assert (found.saturated, found.flushed, found.not_numbers, found.relative) == (1, 1, 1, pytest.approx(2.0**-40))
+    off_by_one = difference(torch.tensor([1.0 + 2.0**-9]), torch.tensor([1.0]), torch.float16)
+    assert off_by_one.units == pytest.approx(1.0) and off_by_one.relative == pytest.approx(2.0**-9)
+    assert difference(torch.ones(3), torch.ones(2), torch.float16).decided == 3
