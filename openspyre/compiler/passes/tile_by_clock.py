@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from openspyre.compiler.ir import Loop, Program
@@ -44,7 +45,7 @@ class TileByClock:
             program = _with_loops(program, [(dict(enumerate(dims)), count)])
         for step in (*self.rest, self.plan):
             program = step.run(program)
-        return Judged.of(program, time_program(program, self.machine, k_fast=self.plan.documented.k_fast))
+        return Judged.of(program, partial(time_program, machine=self.machine, k_fast=self.plan.documented.k_fast))
 
 
 def _with_loops(program: Program, loops: Sequence[tuple[dict[int, int], int]]) -> Program:

@@ -7,11 +7,11 @@ gained must be more than the clock may err about the chain, with the loop or wit
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from openspyre.clock.timing import Timing
-from openspyre.compiler.ir import Op, Program, Role
+from openspyre.compiler.ir import InScratchpad, Op, Program, Role
 from openspyre.compiler.loops import listed
 from openspyre.compiler.timed.loop_growth import Flow, grown, tiled_size
 from openspyre.compiler.timed.regions import bytes_of, crossing, key_of, peak_bytes, region
@@ -55,16 +55,18 @@ class TiledChain:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A plan's time, how far the clock may be off, and how all its sums are divided."""
+    """A plan's time, how far the clock may be off, what it would take if all temporaries stayed, and how its sums are divided."""
 
     time_us: float
     error_us: float
+    at_best_us: float
     sums: frozenset[tuple[str, tuple[tuple[int, int], ...]]]
 
     @classmethod
-    def of(cls, plan: Program, timing: Timing) -> Judged:
+    def of(cls, plan: Program, clock: Callable[[Program], Timing]) -> Judged:
+        timing, at_best = clock(plan), clock(_all_inside(plan))
         sums = frozenset(found for op, _ in listed(plan.body) if (found := _sums(op))[1])
-        return cls(timing.card_us, timing.band * timing.card_us, sums)
+        return cls(timing.card_us, timing.band * timing.card_us, at_best.card_us, sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +208,11 @@ class _Search:
 
     def _gain(self, dims: dict[int, int], program: Program, count: int) -> Gain | None:
         along = tuple(dims.values())
-        before, after = (self._judged(program, along, n) for n in (1, count))
-        if before is None or after is None or after.sums != before.sums:
+        before = self._judged(program, along, 1)
+        if before is None or before.time_us - before.at_best_us < before.error_us:
+            return None  # no tiles could gain enough
+        after = self._judged(program, along, count)
+        if after is None or after.sums != before.sums:
             return None
         stays = self._could_stay_us(dims)
         return Gain(count, before.time_us - stays, after.time_us, max(before.error_us, after.error_us))
@@ -244,6 +249,12 @@ def _of_tiles(planner: Planner, program: Program, dims: Sequence[int], count: in
         return planner.judged(program, dims, count)
     except InvalidArgument:
         return None
+
+
+def _all_inside(plan: Program) -> Program:
+    """As if there were room for everything."""
+    buffers = [replace(b, place=InScratchpad(0)) if b.role is Role.TEMP else b for b in plan.buffers]
+    return replace(plan, buffers=tuple(buffers))
 
 
 def _sums(op: Op) -> tuple[str, tuple[tuple[int, int], ...]]:
