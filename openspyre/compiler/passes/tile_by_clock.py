@@ -12,7 +12,7 @@ from typing import Protocol
 
 from openspyre.compiler.ir import Loop, Program
 from openspyre.compiler.passes.plan_by_clock import PlanByClock, time_program
-from openspyre.compiler.tiling.groups import Member, Tile
+from openspyre.compiler.tiling.groups import Member, Tile, Untileable
 from openspyre.compiler.tiling.programs import FIRST_CLOCK_HINT, tiled
 from openspyre.compiler.timed.tile_search import Judged, Planner, TiledChain, tiled_chains
 from openspyre.spec.machine import SPYRE, Machine
@@ -32,13 +32,13 @@ class TileByClock:
 
     def run(self, program: Program) -> Program:
         found = self.chains(program)
-        return _with_loops(program, [(dict(chain.dims), chain.gain.count) for chain in found]) if found else program
+        return _with_chains(program, found) if found else program
 
     def chains(self, program: Program) -> list[TiledChain]:
         """The chains that are tiled, the largest tensors' first, and what each gains."""
         if any(isinstance(node, Loop) for node in program.body):
             return []
-        return tiled_chains(program, Planner(self.machine, self._judged, self))
+        return tiled_chains(program, Planner(self.machine, self._judged, _fit, self))
 
     def _judged(self, program: Program, dims: Sequence[int], count: int) -> Judged:
         if count > 1:
@@ -46,6 +46,19 @@ class TileByClock:
         for step in (*self.rest, self.plan):
             program = step.run(program)
         return Judged.of(program, partial(time_program, machine=self.machine, k_fast=self.plan.documented.k_fast))
+
+
+def _fit(program: Program, chains: Sequence[TiledChain]) -> bool:
+    """Loops whose ops stand between each other's have no order."""
+    try:
+        _with_chains(program, chains)
+    except Untileable:
+        return False
+    return True
+
+
+def _with_chains(program: Program, chains: Sequence[TiledChain]) -> Program:
+    return _with_loops(program, [(dict(chain.dims), chain.gain.count) for chain in chains])
 
 
 def _with_loops(program: Program, loops: Sequence[tuple[dict[int, int], int]]) -> Program:

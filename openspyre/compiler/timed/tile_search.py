@@ -62,6 +62,11 @@ class Judged:
     at_best_us: float
     sums: frozenset[tuple[str, tuple[tuple[int, int], ...]]]
 
+    @property
+    def could_gain(self) -> bool:
+        """Whether tiles may gain enough at all."""
+        return self.time_us - self.at_best_us > self.error_us
+
     @classmethod
     def of(cls, plan: Program, clock: Callable[[Program], Timing]) -> Judged:
         timing, at_best = clock(plan), clock(_all_inside(plan))
@@ -71,10 +76,14 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """How candidates are judged: a program whose ops run in one loop, along a dim of each, with so many tiles; 1: without it."""
+    """How candidates are judged: a program whose ops run in one loop, along a dim of each, with so many tiles; 1: without it.
+
+    `fit`: whether a program can have all of some loops.
+    """
 
     machine: Machine
     judged: Callable[[Program, Sequence[int], int], Judged]
+    fit: Callable[[Program, Sequence[TiledChain]], bool]
     key: Hashable  # all that this depends on
 
     @property
@@ -91,7 +100,7 @@ def tiled_chains(program: Program, planner: Planner) -> list[TiledChain]:
     large = _large(program, planner.room)
     if not large:
         return []
-    return _Search(Flow(program.ops, {buffer.name: buffer for buffer in program.buffers}), planner, large).found()
+    return _Search(program, planner, large).found()
 
 
 def _large(program: Program, room: int) -> dict[str, int]:
@@ -122,8 +131,9 @@ def _large(program: Program, room: int) -> dict[str, int]:
 
 
 class _Search:
-    def __init__(self, flow: Flow, planner: Planner, large: dict[str, int]) -> None:
-        self.flow, self.planner, self.large = flow, planner, large
+    def __init__(self, program: Program, planner: Planner, large: dict[str, int]) -> None:
+        self.program, self.planner, self.large = program, planner, large
+        self.flow = Flow(program.ops, {buffer.name: buffer for buffer in program.buffers})
         self.taken: set[int] = set()
         self.tried: set[Hashable] = set()
         self.spent = 0
@@ -140,12 +150,12 @@ class _Search:
                 continue
             loops = list(self._loops(seed, name))
             best = self._best(loops)
-            if best is None:
+            chain = None if best is None else TiledChain(tuple(best[0].items()), best[1], name, self.large[name])
+            if chain is None or not self.planner.fit(self.program, [*chains, chain]):
                 left -= {name}.union(*map(self._inside, loops))
                 continue
-            dims, gain = best
-            chains.append(TiledChain(tuple(dims.items()), gain, name, self.large[name]))
-            self.taken |= set(dims)
+            chains.append(chain)
+            self.taken |= {number for number, _ in chain.dims}
             left = set(self.large) - {one for chain in chains for one in self._inside(dict(chain.dims))}
             waiting = [name for name in self.large if name in left]
         return chains
@@ -188,9 +198,8 @@ class _Search:
     def _first_gains(self, dims: dict[int, int]) -> Iterator[Gain]:
         """With tiles that fit, and, where these are few, with one tile for each place of the dim: a batch of one is no batch."""
         program, size = region(self.flow, dims), tiled_size(self.flow, dims)
-        needed = peak_bytes(program) / self.planner.room
-        counts = _counts(size)
-        begin = next((count for count in counts if count >= needed), None)
+        counts, peak = _counts(size), peak_bytes(program)
+        begin = next((count for count in counts if count * self.planner.room >= peak), None)
         for count in dict.fromkeys([begin, size if size in counts else None]):
             if count is not None and (gain := self._gain(dims, program, count)) is not None:
                 yield gain
@@ -209,8 +218,8 @@ class _Search:
     def _gain(self, dims: dict[int, int], program: Program, count: int) -> Gain | None:
         along = tuple(dims.values())
         before = self._judged(program, along, 1)
-        if before is None or before.time_us - before.at_best_us < before.error_us:
-            return None  # no tiles could gain enough
+        if before is None or not before.could_gain:
+            return None
         after = self._judged(program, along, count)
         if after is None or after.sums != before.sums:
             return None
