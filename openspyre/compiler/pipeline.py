@@ -30,7 +30,7 @@ from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.propagate_layouts import PropagateLayouts
 from openspyre.compiler.passes.stage_products import StageProducts
-from openspyre.compiler.passes.tile_by_clock import TileByClock
+from openspyre.compiler.passes.tile_by_clock import Passes, TileByClock
 from openspyre.compiler.passes.tile_ops import TileOps
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.text import print_program
@@ -73,7 +73,7 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
     )
     by_clock = PlanByClock(machine, scratchpads, planning.scratchpads)
-    tile_by_clock = TileByClock(machine, planned, by_clock)
+    tile_by_clock = TileByClock(machine, Passes(planned, by_clock))
     return (
         ExpandComposites(),
         *([OrderByUse()] if documented else []),

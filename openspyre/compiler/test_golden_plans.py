@@ -112,7 +112,7 @@ def test_plans_by_the_clock_are_faster_by_a_fifth() -> None:
 def test_no_plan_of_these_divisions_keeps_more(source: Path) -> None:
     """The exact solver proves it, in steps that it counts itself."""
     program = parse_program(source.read_text())
-    steps = pipeline.passes(SPYRE, Planning(scratchpads=False))
+    steps = pipeline.passes(SPYRE, Planning())
     for step in steps[: next(n for n, step in enumerate(steps) if isinstance(step, PlanByClock))]:
         program = step.run(program)
     requests = requests_of(PlanByClock().divided(program), relayout=True, all_ops=True, k_fast=True)

@@ -23,12 +23,24 @@ class _Step(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Passes:
+    """The passes behind this one, up to `plan`, which plans what they leave."""
+
+    steps: tuple[_Step, ...] = ()
+    plan: PlanByClock = field(default_factory=PlanByClock)
+
+    def run(self, program: Program) -> Program:
+        for step in (*self.steps, self.plan):
+            program = step.run(program)
+        return program
+
+
+@dataclass(frozen=True, slots=True)
 class TileByClock:
-    """`rest`: the passes behind this one up to `plan`, which plans what they leave."""
+    """`rest`: what plans candidates, as it will plan what is chosen."""
 
     machine: Machine = SPYRE
-    rest: tuple[_Step, ...] = ()
-    plan: PlanByClock = field(default_factory=PlanByClock)
+    rest: Passes = field(default_factory=Passes)
 
     def run(self, program: Program) -> Program:
         found = self.chains(program)
@@ -43,9 +55,8 @@ class TileByClock:
     def _judged(self, program: Program, dims: Sequence[int], count: int) -> Judged:
         if count > 1:
             program = _with_loops(program, [(dict(enumerate(dims)), count)])
-        for step in (*self.rest, self.plan):
-            program = step.run(program)
-        return Judged.of(program, partial(time_program, machine=self.machine, k_fast=self.plan.documented.k_fast))
+        clock = partial(time_program, machine=self.machine, k_fast=self.rest.plan.documented.k_fast)
+        return Judged.of(self.rest.run(program), clock)
 
 
 def _fit(program: Program, chains: Sequence[TiledChain]) -> bool:
