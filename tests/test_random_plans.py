@@ -4,24 +4,27 @@ Ownership is the sanitizer's: it sees who wrote what each core reads. Bits of al
 plans that divide none are the bits of a card with one core.
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
+from unittest.mock import patch
 
 from fused_bits import results
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 
 from openspyre.artifact.bundle_check import check_bundle
-from openspyre.backend import compile_emitted
+from openspyre.backend import compile_emitted, fused_on_host
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_bundle
-from openspyre.compiler.ir import Access, Buffer, Dim, InScratchpad, Op, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Dim, InScratchpad, Loop, Op, Program, Role
 from openspyre.compiler.loops import listed
 from openspyre.compiler.passes.plan_by_clock import PlanByClock, time_program
 from openspyre.compiler.planner.constraints import Undividable
 from openspyre.compiler.scratchpad.uses import uses_of, works_of
 from openspyre.compiler.scratchpad.views import View
 from openspyre.compiler.spans import widest
+from openspyre.compiler.timed import tile_search
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import row_major
 from openspyre.spec.layout import SpyreTensorLayout
@@ -126,6 +129,7 @@ def plannings(draw):
         relayout=draw(flag),
         all_ops=draw(flag),
         co_optimise=draw(flag),
+        clock_tiling=draw(flag),
     )
 
 
@@ -205,3 +209,33 @@ def test_plans_by_the_clock_are_never_slower(program, machine, planning):
         # By tensors, not by addresses: which bytes of the pool were written before is chance.
         times.append(time_program(planned, machine).card_us)
     assert times[1] <= times[0] * (1 + 1e-9)
+
+
+@contextmanager
+def tiles_wherever_there_can_be_some():
+    """Gain or not: what is asked for here is that tiles are sound."""
+    with (
+        patch.object(tile_search, "_SMALL", 0),
+        patch.object(tile_search.Gain, "is_sure", True),
+        patch.object(tile_search.Judged, "could_gain", True),
+    ):
+        yield
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(), machines(), plannings())
+def test_tiles_of_the_clock_keep_bits_and_all_rules(program, machine, planning):
+    machine = replace(machine, cores=min(machine.cores, 8), scratchpad_bytes_per_core=96 * KIB)  # little room
+    planned_or_rejected(program, machine)
+    planning = replace(planning, strategy="timed", clock_tiling=True)
+    with tiles_wherever_there_can_be_some():
+        tiled = pipeline.run(program, machine, planning, verify=True)
+    whole = pipeline.run(program, machine, replace(planning, clock_tiling=False))
+    loops = [node for node in tiled.body if isinstance(node, Loop)]
+    event(f"{len(loops)} loops")
+    check(tiled, machine)
+    assert sums(tiled) == sums(whole)
+    assert bits(tiled) == bits(whole)
+    emitted = emit_bundle(tiled)
+    on_host = results(emitted, fused_on_host(emitted).program, 1, 7)
+    assert {name: array.tobytes() for name, array in on_host.items()} == bits(whole)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.blocks import RMSNorm, rotary_angles, rotated
+from bench.blocks import GeluMLP, RMSNorm, rotary_angles, rotated
 from openspyre.compiler import pipeline
 from openspyre.compiler.ir import Program
 
@@ -60,6 +60,15 @@ class GraniteLayer(nn.Module):
         )
         x = x + self.output(mixed.transpose(1, 2).reshape(batch, tokens, width)) * 0.22
         return x + self.mlp(self.before_mlp(x)) * 0.22
+
+
+class NormAndProduct(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.norm(x))
 
 
 class GraniteHead(nn.Module):
@@ -125,6 +134,11 @@ def graphs() -> list[Graph]:
         Graph("attention, decode at 2048", *_attention(1, 2048, causal=False)),
         Graph("Granite layer, prompt 128", layer, (empty(1, 128, WIDTH), *places(128))),
         Graph("Granite layer, decode", layer, decoding_inputs(256)),
+        Graph("Granite layer, prompt 2048", layer, (empty(1, 2048, WIDTH), *places(2048))),
+        Graph("SwiGLU 8192x4096", on_card(lambda: SwiGLU(4096, 12800)), (empty(1, 8192, 4096),)),
+        Graph("GELU MLP 8192x1024", on_card(lambda: GeluMLP(1024, 4096)), (empty(8192, 1024),)),
+        Graph("norm and product 8192x4096", on_card(NormAndProduct), (empty(8192, WIDTH),)),
+        Graph("attention without a mask, 2048", *_attention(2048, 2048, causal=False)),
     ]
 
 

@@ -10,7 +10,7 @@ from time import perf_counter
 from openspyre.clock import time_bundle
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_bundle
-from openspyre.compiler.ir import InScratchpad, Program
+from openspyre.compiler.ir import InScratchpad, Loop, Program
 from openspyre.compiler.loops import listed
 from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.scratchpad.exact import exact
@@ -55,7 +55,7 @@ def compared(name: str, programs: Iterable[Program]) -> Compared:
 
 def _proof(program: Program) -> tuple[bool, int]:
     """Whether the scratchpads of `timed` hold as much as any plan of these divisions could; else bytes per core that are open."""
-    for step, after in pipeline.stages(program, pipeline.passes(SPYRE, Planning(scratchpads=False))):
+    for step, after in pipeline.stages(program, pipeline.passes(SPYRE, Planning())):
         if pipeline.name_of(step) == "PlanByClock":
             break
         program = after
@@ -69,11 +69,7 @@ def _changes(documented: list[Program], timed: list[Program]) -> Iterator[str]:
     ops = [{op.name: op for plan in plans for op, _ in listed(plan.body)} for plans in (documented, timed)]
     both = ops[0].keys() & ops[1].keys()
     moved = [n for n in both if [d.split for d in ops[0][n].dims] != [d.split for d in ops[1][n].dims]]
-    sums = [
-        n
-        for n in moved
-        if any(a.reduced and a.split != b.split for a, b in zip(ops[0][n].dims, ops[1][n].dims, strict=True))
-    ]
+    sums = [n for n in moved if len({tuple(d.split for d in found[n].dims if d.reduced) for found in ops}) > 1]
     if moved:
         yield f"{len(moved)} of {len(both)} ops divided otherwise" + (f" ({len(sums)} along a sum)" if sums else "")
     stay = [
@@ -85,6 +81,10 @@ def _changes(documented: list[Program], timed: list[Program]) -> Iterator[str]:
     shuffles = [sum(op.row == "shuffle" for op in found.values()) for found in ops]
     if shuffles[0] != shuffles[1]:
         yield f"{shuffles[0]} -> {shuffles[1]} shuffles"
+    loops = [len(list(listed((node,)))) for plan in timed for node in plan.body if isinstance(node, Loop)]
+    counts = [str(node.count) for plan in timed for node in plan.body if isinstance(node, Loop)]
+    if loops:
+        yield f"{sum(loops)} ops in {' and '.join(counts)} tiles"
 
 
 def table(found: list[Compared], judged: int) -> Iterator[str]:

@@ -30,6 +30,7 @@ from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.passes.propagate_layouts import PropagateLayouts
 from openspyre.compiler.passes.stage_products import StageProducts
+from openspyre.compiler.passes.tile_by_clock import Passes, TileByClock
 from openspyre.compiler.passes.tile_ops import TileOps
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.text import print_program
@@ -60,6 +61,19 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         planning.all_ops,
         planning.k_fast,
     )
+    planned = (
+        PropagateLayouts() if documented else ChooseLayouts(16 if planning.whole_layouts else 0),
+        InsertRelayouts(documented),
+        OuterTables(),
+        PackIndices(),
+        StageProducts(documented),
+        DecomposeRelayouts(),
+        HoistMoves(),
+        LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
+        DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
+    )
+    by_clock = PlanByClock(machine, scratchpads, planning.scratchpads)
+    tile_by_clock = TileByClock(machine, Passes(planned, by_clock))
     return (
         ExpandComposites(),
         *([OrderByUse()] if documented else []),
@@ -72,17 +86,10 @@ def passes(machine: Machine = SPYRE, planning: Planning = PLANNING) -> tuple[Pas
         TileOps(
             planning.reduction_tiling, machine.max_span_bytes_per_core_and_tensor if planning.span_tiling else None
         ),
-        PropagateLayouts() if documented else ChooseLayouts(16 if planning.whole_layouts else 0),
-        InsertRelayouts(documented),
-        OuterTables(),
-        PackIndices(),
-        StageProducts(documented),
-        DecomposeRelayouts(),
-        HoistMoves(),
-        LimitSpans(machine.cores, machine.max_span_bytes_per_core_and_tensor),
-        DivideWork(machine.cores, machine.max_span_bytes_per_core_and_tensor),
+        *([tile_by_clock] if timed and planning.clock_tiling and planning.scratchpads else []),
+        *planned,
         *([co_optimise] if planning.co_optimise and planning.scratchpads and not timed else []),
-        *([PlanByClock(machine, scratchpads, planning.scratchpads)] if timed else []),
+        *([by_clock] if timed else []),
         *([scratchpads] if planning.scratchpads and not timed else []),
         PlaceBuffers(shared=planning.pool, documented=documented),
     )

@@ -169,6 +169,12 @@ class Settings:
         BOOL,
         "0: ops of which one core would reach too far into a tensor are tiled without a hint; 1: they are cut into parts",
     )
+    clock_tiling: bool = switch(
+        "OPENSPYRE_CLOCK_TILING",
+        PLANNING.clock_tiling,
+        BOOL,
+        "the planner timed tiles chains whose tensors do not fit into the scratchpads, where the clock says that it pays",
+    )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",
         False,
@@ -231,6 +237,7 @@ class Settings:
             drop_copies=not self.disable_copy_opt,
             reduction_tiling=self.reduction_tiling,
             span_tiling=not (self.ignore_span_overflow_hints or self.ignore_hints),
+            clock_tiling=self.clock_tiling,
         )
 
     def visible_cards(self) -> tuple[int, ...]:

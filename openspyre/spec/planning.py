@@ -23,6 +23,9 @@ class Planning:
     ignore_hints: bool = False  # names of dims and hints are dropped
     reduction_tiling: bool = True  # dims that are reduced may be tiled
     span_tiling: bool = False  # ops of which a core would reach too far are tiled
+    clock_tiling: bool = (
+        True  # timed: chains whose tensors do not fit into scratchpads are tiled where the clock says that it pays
+    )
     pool: bool = True  # temporaries that never live together share bytes of the pool
 
 

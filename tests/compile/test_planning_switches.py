@@ -160,6 +160,7 @@ def test_options_that_are_none_any_more_say_why(option):
         ("SPYRE_INDUCTOR_ENABLE_REDUCTION_TILING", "0", Planning(reduction_tiling=False)),
         ("SPYRE_INDUCTOR_IGNORE_SPAN_OVERFLOW_HINTS", "0", Planning(span_tiling=True)),
         ("OPENSPYRE_PLANNER", "documented", Planning(strategy="documented")),
+        ("OPENSPYRE_CLOCK_TILING", "0", Planning(clock_tiling=False)),
     ],
 )
 def test_environment_variables(variable, value, planned):
@@ -186,6 +187,7 @@ OPTIONS = [
     {"disable_copy_opt": True},
     {"enable_reduction_tiling": False},
     {"ignore_span_overflow_hints": False},
+    {"clock_tiling": False},
 ]
 OPTIONS += [{"planner": "documented"}, {"dxp_lx_frac_avail": 0.5}, {"allow_all_ops_in_lx_planning": True}]
 

@@ -223,6 +223,7 @@ def test_options_without_effect_say_so():
         "ignore_hints",
         "enable_reduction_tiling",
         "ignore_span_overflow_hints",
+        "clock_tiling",
         "global_stick_optimizer",
         "disable_copy_opt",
         "ignore_work_division_hints",

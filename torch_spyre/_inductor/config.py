@@ -40,6 +40,8 @@ ignore_work_division_hints: bool = False
 # far into a tensor are left to be cut into parts instead of being tiled (SPYRE_INDUCTOR_IGNORE_SPAN_OVERFLOW_HINTS).
 enable_reduction_tiling: bool = environment.Settings.read().reduction_tiling
 ignore_span_overflow_hints: bool = environment.Settings.read().ignore_span_overflow_hints
+# Whether the planner "timed" tiles chains whose tensors do not fit into the scratchpads (OPENSPYRE_CLOCK_TILING).
+clock_tiling: bool = environment.Settings.read().clock_tiling
 
 # Layouts are chosen for the whole program (GLOBAL_STICK_OPTIMIZER), or each by itself; copies are all made (DISABLE_COPY_OPT).
 global_stick_optimizer: bool = environment.Settings.read().global_stick_optimizer

@@ -146,6 +146,7 @@ def planning() -> Planning:
         ignore_hints=ignore_hints,
         reduction_tiling=config.enable_reduction_tiling,
         span_tiling=not (config.ignore_span_overflow_hints or ignore_hints),
+        clock_tiling=config.clock_tiling,
         whole_layouts=config.global_stick_optimizer,
         drop_copies=not config.disable_copy_opt,
     )

@@ -5,8 +5,10 @@ What only the group needs is never larger than a tile. Partial results of reduct
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Dim, Loop, Node, Op, Operand, Role
@@ -41,19 +43,28 @@ class Outside:
         return buffer.role is Role.TEMP and not buffer.unset and name not in self.used
 
 
+class Copies(Enum):
+    """Which tiles are copied: all that come from outside or are needed there; only the latter; or only where it saves going to memory."""
+
+    ALL = auto()
+    RESULTS = auto()
+    FEWEST = auto()
+
+
 class Nest:
     """Builds the loops of one group; `buffers` are those that it adds or makes smaller."""
 
-    def __init__(
-        self, group: Group, number: int, outside: Outside, *, reductions: bool, copy_reads: bool = True
-    ) -> None:
+    def __init__(self, group: Group, number: int, outside: Outside, *, reductions: bool, copies: Copies) -> None:
         self.counts, self.number, self.outside = group.counts, number, outside
-        self.reductions, self.copy_reads = reductions, copy_reads
+        self.reductions, self.copying = reductions, copies
         for member in group.members:
             _check(member)
         self.members = group.members
         self.ops = [in_tiles(member) for member in group.members]
         self.folding = {member.op.outputs[0].buffer: member for member in group.members if reducing_levels(member)}
+        self.readers = Counter(
+            read for op in self.ops for read in {_tile_read(a) for a in op.inputs if isinstance(a, Access)}
+        )
         self.buffers: dict[str, Buffer] = {}
         self.places = self._places()
         self.body: list[Op] = []
@@ -119,7 +130,8 @@ class Nest:
             layout = SpyreTensorLayout(
                 list(places.size), list(places.stride), buffer.dtype, order, ElementArrangement.EXX2
             )
-        self._new(name if internal else f"{name}.tile", buffer.dtype, places.size, places.stride, layout)
+        if not self._goes_straight_out(name):
+            self._new(name if internal else f"{name}.tile", buffer.dtype, places.size, places.stride, layout)
 
     def _new(
         self,
@@ -173,11 +185,14 @@ class Nest:
             held = self.places[access.buffer].within(access, op.dims, self.counts)
             assert held is not None
             internal = self.outside.is_internal(access.buffer)
-            outputs.append(held if internal else held.on(f"{access.buffer}.tile"))
+            if self._goes_straight_out(access.buffer):
+                outputs.append(self._out(member, op, access))
+            else:
+                outputs.append(held if internal else held.on(f"{access.buffer}.tile"))
         self.body.append(replace(op, outputs=tuple(outputs)))
         for access, held in zip(op.outputs, outputs, strict=True):
             self.written.setdefault(access.buffer, []).append((op, held))
-            if not self.outside.is_internal(access.buffer):
+            if not self.outside.is_internal(access.buffer) and not self._goes_straight_out(access.buffer):
                 target = self._out(member, op, access)
                 self.body.append(_copy(f"{access.buffer}.copy_out{len(self.body)}", op, held, target))
 
@@ -188,7 +203,15 @@ class Nest:
             return self._held(op, operand)
         if not any(operand.advance):
             return replace(operand, advance=())
-        return self._read_copy(op, operand) if self.copy_reads else operand
+        shared = self.copying is Copies.FEWEST and self.readers[_tile_read(operand)] > 1
+        if self.copying is Copies.ALL or shared:
+            return self._read_copy(op, operand)
+        return operand if self.copying is Copies.RESULTS else self._in(op, operand)
+
+    def _goes_straight_out(self, name: str) -> bool:
+        """What nobody in the loop reads need not lie in a tile first."""
+        read = any(isinstance(a, Access) and a.buffer == name for op in self.ops for a in op.inputs)
+        return self.copying is Copies.FEWEST and not self.outside.is_internal(name) and not read
 
     def _held(self, op: Op, access: Access) -> Access:
         """Of what the group has written in this iteration."""
@@ -287,15 +310,23 @@ class Nest:
         )
 
 
+def works_in_tiles(op: Op) -> bool:
+    row = TABLE[op.row]
+    return row.kind in _TILEABLE and not row.by_element and row.indexing in (None, Indexing.READ)
+
+
 def _check(member: Member) -> None:
-    row = TABLE[member.op.row]
-    able = row.kind in _TILEABLE and not row.by_element and row.indexing in (None, Indexing.READ)
     for tile in member.tiles:
-        if tile.dim is not None and not able:
+        if tile.dim is not None and not works_in_tiles(member.op):
             raise Untileable(
                 f"{member.title}: it does not work tile by tile, {tile.count} tiles along {member.dim_of(tile)} were asked for; "
                 "leave it out of the scope"
             )
+
+
+def _tile_read(access: Access) -> tuple[str, int, tuple[int, ...]]:
+    """What ops of a loop that read the same tile have in common."""
+    return access.buffer, access.offset, access.advance
 
 
 def _elements(op: Op, access: Access) -> tuple[int, frozenset[tuple[int, int]]]:

@@ -23,7 +23,7 @@ from openspyre.tools.bundle import read
 from openspyre.tools.explaining.data import Names, data_bytes, operands_of
 from openspyre.tools.explaining.flow import Value, edges_of, values_of
 from openspyre.tools.explaining.kept_out import kept_out_by
-from openspyre.tools.explaining.planned import Plan, kept_out_of, names_of_temps, plan_of, read_asked
+from openspyre.tools.explaining.planned import Plan, kept_out_of, names_of_temps, plan_of, read_asked, tiled_of
 from openspyre.tools.explaining.records import Dim, Execution, Explanation, KeptOut, Launch, Resident
 from openspyre.tools.explaining.residents import residents_of
 
@@ -97,6 +97,7 @@ def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machi
             execution.macs / _peak_macs_per_us(documented.ops[execute.file], machine)
             for execution, execute in zip(executions, documented.function.listed(), strict=True)
         ),
+        () if bundle.plan is None else tuple(tiled_of(bundle.plan)),
     )
 
 

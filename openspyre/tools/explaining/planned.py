@@ -15,11 +15,13 @@ from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.loops import listed
 from openspyre.compiler.passes.plan_by_clock import PlanByClock
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from openspyre.compiler.passes.tile_by_clock import TileByClock
 from openspyre.compiler.text import parse_program, print_program
+from openspyre.compiler.timed.tile_search import TiledChain
 from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.planning import Planning
-from openspyre.tools.explaining.records import KeptOut
+from openspyre.tools.explaining.records import KeptOut, Tiled
 
 GRAPH, PLANNING = "graph.ir", "planning.json"
 _OFF = "scratchpads are not planned (LX_PLANNING=0)"
@@ -35,13 +37,22 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedChain:
+    """Ops that share a loop, by name, and what was known of them."""
+
+    ops: tuple[str, ...]
+    chain: TiledChain
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What the compiler makes of it. `reasons`: by the name of a buffer, why it is in no scratchpad."""
+    """What the compiler makes of it. `reasons`: by the name of a buffer, why it is in no scratchpad. `tiled`: loops that the clock asked for."""
 
     asked: Asked
     lowered: ir.Program
     emitted: Emitted
     reasons: Mapping[str, str]
+    tiled: tuple[NamedChain, ...] = ()
 
     @property
     def ops(self) -> list[ir.Op]:
@@ -73,18 +84,23 @@ def read_asked(directory: Path) -> Asked | None:
 
 def plan_for(asked: Asked, machine: Machine) -> Plan:
     """The compiler's whole pipeline for a machine; InvalidArgument if that has no plan."""
-    program, reasons = asked.graph, dict[str, str]()
+    program, reasons, chains = asked.graph, dict[str, str](), tuple[NamedChain, ...]()
     try:
         for step in pipeline.passes(machine, asked.planning):
             if isinstance(step, PlanScratchpads | PlanByClock):
                 reasons = dict(step.plan(program).reasons)
+            if isinstance(step, TileByClock):
+                chains = tuple(
+                    NamedChain(tuple(program.ops[number].name for number, _ in chain.dims), chain)
+                    for chain in step.chains(program)
+                )
             program = step.run(program)
         emitted = emit_bundle(program, k_fast=asked.planning.k_fast)
     except SpyreError as error:
         raise InvalidArgument(f"{asked.graph.name} cannot be planned for this machine: {error}") from error
     if not asked.planning.scratchpads:
         reasons = {buffer.name: _OFF for buffer in program.buffers}
-    return Plan(asked, program, emitted, reasons)
+    return Plan(asked, program, emitted, reasons, chains)
 
 
 def plan_of(bundle: Bundle, asked: Asked | None) -> Plan | None:
@@ -108,6 +124,20 @@ def names_of_temps(plan: Plan) -> tuple[dict[int, str], ...]:
         }
         for op in plan.ops
     )
+
+
+def tiled_of(plan: Plan) -> Iterator[Tiled]:
+    """Loops that the clock asked for, with their executions: also copies and moves that stand between their ops."""
+    loops = [node for node in plan.lowered.body if isinstance(node, ir.Loop)]
+    numbers = {id(op): number for number, op in enumerate(plan.ops)}
+    for named in plan.tiled:
+        own = set(named.ops)
+        inside = [[op for op, _ in listed((loop,))] for loop in loops]
+        ops = max(inside, key=lambda ops: sum(op.name in own for op in ops), default=[])
+        gain = named.chain.gain
+        executions = tuple(numbers[id(op)] for op in ops)
+        large = (named.chain.large, named.chain.bytes)
+        yield Tiled(named.ops, executions, gain.count, *large, gain.before_us, gain.after_us, gain.error_us)
 
 
 def kept_out_of(plan: Plan) -> Iterator[KeptOut]:

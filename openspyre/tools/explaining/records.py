@@ -102,8 +102,25 @@ class KeptOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Tiled:
+    """Ops that run in a loop without a hint. `large`: a tensor of theirs for which the scratchpads have no room together with the others.
+
+    Times are of these ops alone, without the loop and with it; `error_us`: how far the clock may be off.
+    """
+
+    ops: tuple[str, ...]
+    executions: tuple[int, ...]
+    tiles: int
+    large: str
+    large_bytes: int
+    before_us: float
+    after_us: float
+    error_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
-    """`kept_out`: largest first. `edges`: from the execution that writes to one that reads. `data_bytes`: what comes from outside or leaves it, once. `peak_macs_us`: its products at the peak of the arrays."""
+    """`kept_out`: largest first. `tiled`: what the clock asked to be tiled. `edges`: from the execution that writes to one that reads. `data_bytes`: what comes from outside or leaves it, once. `peak_macs_us`: its products at the peak of the arrays."""
 
     name: str
     executions: tuple[Execution, ...]
@@ -117,6 +134,7 @@ class Launch:
     published_us: float  # by the published formula, a second model
     data_bytes: int
     peak_macs_us: float
+    tiled: tuple[Tiled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

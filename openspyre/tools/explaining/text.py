@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from openspyre.tools.explaining.records import Execution, Explanation, KeptOut, Launch, Totals
+from openspyre.tools.explaining.records import Execution, Explanation, KeptOut, Launch, Tiled, Totals
 
 _HEAD = ("op", "sizes", "division", "cores", "memory", "scratchpad", "ring", "work", "time", "+-", "bound by", "share", "from")  # fmt: skip
 _KEPT = ("tensor", "bytes", "from", "to", "why")
@@ -29,12 +29,23 @@ def render(explanation: Explanation) -> Iterator[str]:
 def _launch(number: int, launch: Launch) -> Iterator[str]:
     yield f"launch {number} {launch.name!r}, {len(launch.executions)} executions, {us(launch.card_us)} on the card"
     yield from (f"  {line}" for line in table(_HEAD, [_row(e) for e in launch.executions], _RIGHT))
+    yield from (f"  {tiled_words(tiled)}" for tiled in launch.tiled)
     if launch.kept_out:
         moved = bytes_(sum(kept.bytes for kept in launch.kept_out))
         yield f"  handed on through memory: {len(launch.kept_out)} tensor(s), {moved}; the largest, and why they are in no scratchpad"
         yield from (
             f"    {line}" for line in table(_KEPT, [_kept(k, launch) for k in launch.kept_out[:_MOST_KEPT]], _RIGHT)
         )
+
+
+def tiled_words(tiled: Tiled) -> str:
+    """Why ops run in a loop that nobody asked for, and what that gains."""
+    ops = f"{len(tiled.ops)} ops ({tiled.ops[0]} to {tiled.ops[-1]})"
+    why = (
+        f"the scratchpads have no room for {tiled.large} ({bytes_(tiled.large_bytes)}) beside what else is needed then"
+    )
+    gain = f"{us(tiled.before_us)} without the loop, {us(tiled.after_us)} in it"
+    return f"tiled by the clock: {ops} in {tiled.tiles} tiles, because {why}: {gain}, and the clock may be off by {us(tiled.error_us)}"
 
 
 def _kept(kept: KeptOut, launch: Launch) -> tuple[str, ...]:
