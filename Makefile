@@ -101,8 +101,9 @@ fix: build  ## let the formatters and the linter repair what they can
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_FILES)
 
-bench: build  ## side-by-side benchmarks; table on the screen, JSON in bench/results
+bench: build  ## side-by-side benchmarks, then a scan of all operators; tables on the screen, JSON in bench/results
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.scan
 
 fuzz: build asan-card  ## 10,000 mutants of each kind and 2,000 random graphs: no crash, no hang, no wrong number
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m fuzz --kind bundles --count 10000

@@ -7,10 +7,14 @@ import timeit
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench import host, report
 from bench.__main__ import main
 from bench.registry import Case, case, cases
+from bench.scan import __main__ as scan
+from bench.scan.calls import NOT_SCANNED, Call, calls
+from bench.scan.measure import measure
 from bench.timing import Effort, Measurement, Pair, compare, repeats_for, summarize
 
 EFFORT = Effort(least_rounds=5, most_rounds=5, seconds=0.0, processes=1, sample_seconds=1e-9, warmup_rounds=0)
@@ -158,3 +162,33 @@ def test_a_quick_run_writes_table_and_json(tmp_path):
     (row,) = run["rows"]
     assert row["value"] > 0
     assert row["threads"] == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, while Inductor loads
+def test_every_operator_that_is_served_is_scanned_or_says_why_not():
+    from torch_spyre import operator_places
+
+    ours = ("csrc/torch/operators/eager.cpp", "torch_spyre/ops/composed.py")
+    kernels = [place for place in operator_places.places() if place.file in ours and place.what.startswith("eager: ")]
+    served = {place.name.partition(".")[0].rstrip("_") for place in kernels}
+    scanned = {call.operator.rstrip("_") for call in calls()}
+    assert len(served) > 200
+    assert served - scanned == set(NOT_SCANNED)
+
+
+def test_the_scan_tells_what_torch_does_not_take():
+    refused = measure(Call("neg", "-x"), torch.bool)
+    assert refused.ratio is None and "bool" in refused.skipped
+    found = measure(Call("neg", "-x"), torch.float16)
+    assert found.ratio > 0 and found.over_float32 > 0 and not found.fallback and not found.skipped
+
+
+def test_the_scan_prints_the_slowest_first_and_counts_them():
+    lines = [
+        {"name": name, "dtype": "bool", "ratio": ratio, "ours_seconds": 1e-3, "baseline_seconds": 1e-3}
+        | {"over_float32": None, "fallback": False}
+        for name, ratio in (("quick", 0.5), ("slow", 7.0), ("bad", 2.5), ("none", None))
+    ]
+    first, second, count = scan.summary(lines, worst=2).splitlines()
+    assert "slow" in first and "bad" in second
+    assert count.startswith("3 numbers, 2 above 2x; 1 left out")

@@ -1,4 +1,7 @@
-"""Pools over images: windows of the padded image are a view, reduced along their own dims."""
+"""Pools over images: what every place of the kernel meets is an image of its own, and those are reduced one after the other.
+
+So the card walks along whole sticks, and sums go through the kernel row by row, as torch's do on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,17 @@ def max_pool(
     kernel, padding, dilation = _pair(kernel), _pair(padding), _pair(dilation)
     stride = _pair(stride) if len(stride) else kernel
     windows = _windows(image, kernel, stride, padding, dilation, ceil_mode, _below_all(image.dtype))
-    values, places = windows.flatten(-2).max(-1)
+    values, places = windows.max(0)
+    width = image.shape[-1]
     rows, columns = (
-        along * stride[axis] - padding[axis]
-        for axis, along in enumerate(
-            torch.meshgrid(*(torch.arange(n, device=image.device) for n in values.shape[-2:]), indexing="ij")
-        )
+        torch.arange(n, device=image.device) * stride[axis] - padding[axis] for axis, n in enumerate(values.shape[-2:])
     )
-    rows = rows + places // kernel[1] * dilation[0]
-    columns = columns + places % kernel[1] * dilation[1]
-    return strided_like(image, values), strided_like(image, rows * image.shape[-1] + columns)
+    # of place p: p // kernel[1] * dilation[0] rows and p % kernel[1] * dilation[1] columns behind the window's first
+    corners = rows[:, None] * width + columns
+    found = corners + places * dilation[1]
+    if kernel[0] > 1:
+        found = found + places // kernel[1] * (dilation[0] * width - dilation[1] * kernel[1])
+    return strided_like(image, values), strided_like(image, found)
 
 
 def average_pool(
@@ -51,7 +55,7 @@ def average_pool(
     kernel, padding = _pair(kernel), _pair(padding)
     stride = _pair(stride) if len(stride) else kernel
     geometry = kernel, stride, padding, (1, 1), ceil_mode
-    sums = _summed(_windows(image, *geometry, 0.0), kernel, stride, accumulation_dtype(image.dtype))
+    sums = _windows(image, *geometry, 0.0).sum(0, dtype=accumulation_dtype(image.dtype))
     if divisor_override is not None:
         return strided_like(image, (sums / divisor_override).to(image.dtype))
     counted = torch.ones(image.shape[-2:], device=image.device)
@@ -61,15 +65,8 @@ def average_pool(
         windows = _windows(counted, *geometry, 0.0, tuple(sums.shape[-2:]))
     else:
         windows = _windows(counted, *geometry, 0.0)
-    counts = _summed(windows, kernel, stride, torch.float32)
+    counts = windows.sum(0, dtype=torch.float32)
     return strided_like(image, (sums / counts).to(image.dtype))
-
-
-def _summed(windows: Tensor, kernel: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """Windows that share elements are copied apart first: the card's sums walk through memory, and no element twice."""
-    if any(step < size for step, size in zip(stride, kernel, strict=True)):
-        return windows.flatten(-2).sum(-1, dtype=dtype)
-    return windows.sum((-2, -1), dtype=dtype)
 
 
 def _windows(
@@ -82,7 +79,7 @@ def _windows(
     filler: float,
     shape: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """[..., rows, columns, kernel rows, kernel columns], a view of the padded image."""
+    """[kernel rows * kernel columns, ..., rows, columns] of the padded image, copied apart."""
     places = shape or tuple(
         _places(image.shape[axis - 2], kernel[axis], stride[axis], padding[axis], dilation[axis], ceil_mode)
         for axis in (0, 1)
@@ -93,8 +90,8 @@ def _windows(
     if any((*padding, *after)):
         padded = F.pad(padded, (padding[1], after[1], padding[0], after[0]), value=filler)
     *outer, by_row, by_column = padded.stride()
-    strides = (*outer, stride[0] * by_row, stride[1] * by_column, dilation[0] * by_row, dilation[1] * by_column)
-    return padded.as_strided((*padded.shape[:-2], *places, *kernel), strides)
+    strides = (dilation[0] * by_row, dilation[1] * by_column, *outer, stride[0] * by_row, stride[1] * by_column)
+    return padded.as_strided((*kernel, *padded.shape[:-2], *places), strides).flatten(0, 1).contiguous()
 
 
 def _below_all(dtype: torch.dtype) -> float:

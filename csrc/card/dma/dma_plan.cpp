@@ -12,6 +12,9 @@
 namespace openspyre::dma {
 namespace {
 
+constexpr int64_t kMostUnrolled = 16;  // passes of a loop that are done as pieces of their own
+constexpr size_t kMostPieces = 256;    // beyond, decoding elements costs less than planning
+
 struct Rung {
   int64_t step;  // in host elements
   int64_t device_stride;
@@ -85,25 +88,49 @@ class Cutter {
 
   void cut(Walk walk, size_t level) {
     const int64_t step = ladder_[level].step;
-    const auto carries = [step](int64_t rest) { return rest % step != 0; };
-    const auto found = std::find_if(walk.rests.begin(), walk.rests.end(), carries);
-    const bool alone =
-        found != walk.rests.end() && std::find_if(found + 1, walk.rests.end(), carries) == walk.rests.end();
-    if (!alone || *found > step || step % *found != 0) {
-      walk.piece.irregular = true;
-      pieces_.push_back(std::move(walk.piece));
-      return;
-    }
-    const size_t axis = static_cast<size_t>(found - walk.rests.begin());
+    const size_t axis = steadiest(walk, step);
+    if (axis == walk.rests.size()) return unroll(std::move(walk), level);
     const int64_t count = walk.piece.axes[axis].count;
-    const int64_t period = step / *found;
+    const int64_t stride = walk.rests[axis];
+    const int64_t period = step / stride;
     const int64_t start = walk.rest % step;
-    const int64_t head = start < *found ? 0 : std::min(count, (step - start + *found - 1) / *found);
+    const int64_t head = start < stride ? 0 : std::min(count, (step - start + stride - 1) / stride);
     const int64_t periods = (count - head) / period;
     const int64_t tail = count - head - periods * period;
     if (head) descend(part(walk, axis, 0, head, 1), level);
     if (periods) descend(part(walk, axis, head, period, periods), level);
     if (tail) descend(part(walk, axis, count - tail, tail, 1), level);
+  }
+
+  // The loop that carries into the digit while all others stay within one of its steps; the number of loops: none does.
+  static size_t steadiest(const Walk& walk, int64_t step) {
+    for (size_t i = 0; i < walk.rests.size(); ++i) {
+      const int64_t stride = walk.rests[i];
+      if (walk.piece.axes[i].count == 1 || stride == 0 || stride > step || step % stride != 0) continue;
+      int64_t others = walk.rest % stride;
+      for (size_t j = 0; j < walk.rests.size(); ++j)
+        if (j != i) others += (walk.piece.axes[j].count - 1) * (walk.rests[j] % step);
+      if (others < stride) return i;
+    }
+    return walk.rests.size();
+  }
+
+  // Loops that meet, as those of windows that share elements, are told apart by doing the shortest of them in pieces.
+  void unroll(Walk walk, size_t level) {
+    const int64_t step = ladder_[level].step;
+    size_t shortest = walk.rests.size(), carrying = 0;
+    for (size_t i = 0; i < walk.rests.size(); ++i) {
+      const int64_t count = walk.piece.axes[i].count;
+      if (count == 1 || walk.rests[i] % step == 0) continue;
+      ++carrying;
+      if (shortest == walk.rests.size() || count < walk.piece.axes[shortest].count) shortest = i;
+    }
+    if (carrying < 2 || walk.piece.axes[shortest].count > kMostUnrolled || pieces_.size() > kMostPieces) {
+      walk.piece.irregular = true;
+      pieces_.push_back(std::move(walk.piece));
+      return;
+    }
+    for (int64_t i = 0; i < walk.piece.axes[shortest].count; ++i) descend(part(walk, shortest, i, 1, 1), level);
   }
 
   // Indices [first, first + inner * outer) of an axis, as a loop of `outer` around one of `inner`.

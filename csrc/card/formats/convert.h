@@ -68,6 +68,7 @@ using ConvertGrid = void (*)(const Grid& grid, bool streaming);
 struct Conversion {
   Convert run = nullptr;
   ConvertGrid grid = nullptr;  // of the hot pairs and of plain copies only
+  int copied_bytes = 0;        // of an element whose bits stay as they are, else 0
 };
 
 Convert exact_conversion(Codec source, Codec target);  // every pair, through double or int64

@@ -104,7 +104,7 @@ Conversion conversion(Codec source, Codec target) {
   const Conversion fast = vector_conversion(source, target, isa);
   if (fast.run != nullptr) return fast;
   const int copied = copied_bytes(source, target);
-  return {exact_conversion(source, target), copied != 0 ? grid_copy(copied, isa) : nullptr};
+  return {exact_conversion(source, target), copied != 0 ? grid_copy(copied, isa) : nullptr, copied};
 }
 
 Conversion to_device(DType host, DeviceElement device) { return conversion(codec_of(host), codec_of(device)); }

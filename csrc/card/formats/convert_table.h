@@ -11,7 +11,7 @@ struct HotPair {
 };
 
 struct VectorTable {
-  HotPair pairs[12];
+  HotPair pairs[30];
   ConvertGrid copies[4];  // of elements of 1, 2, 4 and 8 bytes
 };
 

@@ -117,6 +117,56 @@ INLINE int64_t int32_to_64(int32_t value) { return value; }
 INLINE uint32_t uint8_to_32(uint8_t value) { return value; }
 INLINE uint8_t uint8_from_32(uint32_t value) { return static_cast<uint8_t>(value); }
 
+INLINE uint32_t same_word(uint32_t code) { return code; }
+
+// Truth values: nonzero by bits, so that a host that flushes subnormals reads them right, too.
+INLINE uint16_t truth_of_word(uint32_t value) { return value != 0 ? 0x3E00 : 0; }
+INLINE uint16_t truth_of_fp32(uint32_t bits) { return (bits & 0x7FFFFFFF) != 0 ? 0x3E00 : 0; }
+INLINE uint16_t truth_of_sen169(uint16_t code) { return (code & 0x7FFF) != 0 ? 0x3E00 : 0; }
+INLINE uint32_t truth_to_word(uint16_t code) { return (code & 0x7FFF) != 0; }
+INLINE uint32_t truth_to_fp32(uint16_t code) { return (code & 0x7FFF) != 0 ? 0x3F800000 : 0; }
+
+INLINE uint32_t bits_of(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+INLINE float float_of(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+INLINE float word_to_fp32(int32_t value) { return static_cast<float>(value); }
+
+// Truncated and saturated; NaN is 0.
+INLINE int32_t fp32_to_word(uint32_t bits) {
+  const float value = float_of(bits);
+  const bool fits = value > -2147483648.0f && value < 2147483648.0f;
+  const int32_t whole = static_cast<int32_t>(fits ? value : 0.0f);
+  const int32_t end = (bits >> 31) != 0 ? INT32_MIN : INT32_MAX;
+  return fits ? whole : (bits & 0x7FFFFFFF) > 0x7F800000 ? 0 : end;
+}
+
+INLINE int32_t sen169_to_word(uint16_t code) {
+  const uint32_t magnitude = code & 0x7FFF, sign = (code & 0x8000u) << 16;
+  const uint32_t finite = magnitude == 0 ? 0 : (magnitude << 14) + (96u << 23);
+  const uint32_t special = magnitude == 0x7FFF ? 0x7F800000 : 0x7FC00000;
+  return fp32_to_word((magnitude > 0x7FFD ? special : finite) | sign);
+}
+
+// Rounded once: what float32 has no place for is kept as one bit below all that decides a rounding to ten bits.
+INLINE uint16_t word_to_sen169(int32_t value) {
+  const auto negative = static_cast<uint32_t>(value >> 31);
+  const uint32_t magnitude = (static_cast<uint32_t>(value) ^ negative) - negative;
+  const uint32_t large = 0u - static_cast<uint32_t>(magnitude >> 24 != 0);
+  const uint32_t shortened = (magnitude >> 8) | static_cast<uint32_t>((magnitude & 0xFF) != 0);
+  const auto kept = static_cast<int32_t>((magnitude & ~large) | (shortened & large));
+  const uint32_t bits = bits_of(static_cast<float>(kept)) + (large & (8u << 23));
+  const uint32_t rounded = ((bits + 0x2000) >> 14) - (96u << 9);
+  return static_cast<uint16_t>((rounded & (0u - static_cast<uint32_t>(magnitude != 0))) | (negative & 0x8000));
+}
+
 template <auto function, typename Target, typename Source>
 INLINE void each_of(Target (*)(Source), const void* source, void* target, size_t n) {
   const auto* from = static_cast<const Source*>(source);
@@ -168,6 +218,24 @@ const VectorTable ISA_TABLE = {
         {Codec::Int64As32, Codec::Int64As64, {each<int32_to_64>, nullptr}},
         {Codec::UInt8As8, Codec::UInt8As32, {each<uint8_to_32>, nullptr}},
         {Codec::UInt8As32, Codec::UInt8As8, {each<uint8_from_32>, nullptr}},
+        {Codec::Int64As32, Codec::Int32As32, {each<same_word>, grid<Same<uint32_t>>, 4}},
+        {Codec::Int32As32, Codec::Int64As32, {each<same_word>, grid<Same<uint32_t>>, 4}},
+        {Codec::BoolSen169, Codec::Int64As32, {each<truth_to_word>, nullptr}},
+        {Codec::BoolSen169, Codec::Int32As32, {each<truth_to_word>, nullptr}},
+        {Codec::BoolSen169, Codec::Fp32, {each<truth_to_fp32>, nullptr}},
+        {Codec::BoolSen169, Codec::Sen169, {each<truth_of_sen169>, nullptr}},
+        {Codec::Int64As32, Codec::BoolSen169, {each<truth_of_word>, nullptr}},
+        {Codec::Int32As32, Codec::BoolSen169, {each<truth_of_word>, nullptr}},
+        {Codec::Fp32, Codec::BoolSen169, {each<truth_of_fp32>, nullptr}},
+        {Codec::Sen169, Codec::BoolSen169, {each<truth_of_sen169>, nullptr}},
+        {Codec::Int64As32, Codec::Fp32, {each<word_to_fp32>, nullptr}},
+        {Codec::Int32As32, Codec::Fp32, {each<word_to_fp32>, nullptr}},
+        {Codec::Fp32, Codec::Int64As32, {each<fp32_to_word>, nullptr}},
+        {Codec::Fp32, Codec::Int32As32, {each<fp32_to_word>, nullptr}},
+        {Codec::Int64As32, Codec::Sen169, {each<word_to_sen169>, nullptr}},
+        {Codec::Int32As32, Codec::Sen169, {each<word_to_sen169>, nullptr}},
+        {Codec::Sen169, Codec::Int64As32, {each<sen169_to_word>, nullptr}},
+        {Codec::Sen169, Codec::Int32As32, {each<sen169_to_word>, nullptr}},
     },
     {grid<Same<uint8_t>>, grid<Same<uint16_t>>, grid<Same<uint32_t>>, grid<Same<uint64_t>>},
 };

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "dma/dma.h"
+#include "dma/dma_plan.h"
 #include "kernels/isa.h"
 #include "random_tensors.h"
 #include "streams/card.h"
@@ -187,6 +188,28 @@ TEST(random_views_of_explicit_layouts_match_the_oracle) {
     Random random(seed);
     for (Buffer& buffer : explicit_buffers()) check_both_ways(random, buffer);
     if (check::failures) return check::report(__FILE__, __LINE__, "seed " + std::to_string(seed));
+  }
+}
+
+// What unfold and pools read: loops that share a stick, and windows that share elements.
+TEST(windows_are_planned_without_decoding_and_match_the_oracle) {
+  Random random(2);
+  const std::vector<View> views = {
+      {{6, 16, 8}, {160, 1, 16}, 0},          // unfold, transposed
+      {{6, 16, 8}, {160, 1, 16}, 21},         // beginning within a stick
+      {{2, 2, 3, 80}, {160, 1, 320, 2}, 0},   // a pool's windows, side by side
+      {{3, 3, 2, 70}, {160, 1, 320, 2}, 0},   // sharing elements
+      {{3, 3, 2, 150}, {160, 1, 320, 1}, 3},  // of a convolution
+      {{6, 150, 4}, {160, 1, 0}, 5},          // repeated
+  };
+  for (const DType dtype : {DType::Float16, DType::Float32, DType::Int64, DType::Bool}) {
+    for (const View& view : views) {
+      Buffer buffer = tiled_buffer({{6, 160}, {160, 1}, 0}, dtype, {0, 1});
+      HostTensor out = random_host(random, dtype, view.size);
+      check_out(random, buffer, view, out);
+      const auto axes = dma::merged_axes(view.size, out.view.stride, view.stride);
+      for (const dma::Piece& piece : dma::plan(*buffer.shape, view.offset, axes)) CHECK(!piece.irregular);
+    }
   }
 }
 
