@@ -35,8 +35,13 @@ $(VENV)/.built: $(VENV)/.dependencies $(CXX_SOURCES)
 
 test: test-card test-python  ## all tests: the C++ card's own, then the Python suites
 
-test-python: build browser
+test-python: build browser $(VENV)/.models
 	OPENSPYRE_SANITIZE=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# Libraries for the tests of whole models. torch stays as it is.
+$(VENV)/.models: $(VENV)/.built
+	$(BIN)/pip install -q --no-build-isolation -e ".[models]" torch==2.13.0
+	touch $@
 
 # For the test that clicks through a page; where none can be had, it is skipped and says so.
 browser: build

@@ -53,6 +53,18 @@ def seams() -> str:
     )
 
 
+def library_seams() -> str:
+    from torch_spyre.library_seams import LIBRARY_SEAMS
+
+    return table(
+        ("Symbol", "How", "Why", "Can go when"),
+        (
+            (f"`{seam.module}.{seam.symbol}`", "hooked" if seam.hooked else "replaced", seam.why, seam.remove_when)
+            for seam in LIBRARY_SEAMS
+        ),
+    )
+
+
 def formats() -> str:
     return table(
         ("torch dtype", "on the host", "on the card", "elements in a stick"),
@@ -245,6 +257,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "switches": switches,
     "retired": retired,
     "seams": seams,
+    "library_seams": library_seams,
     "formats": formats,
     "errors": errors,
     "operations": operations,

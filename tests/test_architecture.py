@@ -25,7 +25,13 @@ OPENSPYRE_ROOMS = {
 ALL_ROOMS = {*OPENSPYRE_ROOMS, "tools"}
 ALLOWED = OPENSPYRE_ROOMS | {"tools": ALL_ROOMS, "torch_spyre": ALL_ROOMS}
 # The same within torch_spyre, by the longest prefix of a module's name. All may import what is in TORCH_FLOOR.
-TORCH_FLOOR = {"torch_spyre", "torch_spyre._torch", "torch_spyre.constants", "torch_spyre.torch_seams"}
+TORCH_FLOOR = {
+    "torch_spyre",
+    "torch_spyre._torch",
+    "torch_spyre.constants",
+    "torch_spyre.library_seams",
+    "torch_spyre.torch_seams",
+}
 _INDUCTOR = "torch_spyre.inductor"
 TORCH_ROOMS: dict[str, set[str]] = {
     "torch_spyre.device.layouts": set(),

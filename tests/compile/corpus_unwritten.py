@@ -51,6 +51,13 @@ def only_what_was_written(x):
     return room[2:6].exp()
 
 
+def filled_after_a_cut(x, order):
+    room = torch.empty_like(order)
+    kept = torch.digamma(x * 2)  # runs on the CPU: what follows is another launch
+    room[order] = torch.arange(order.numel(), device=order.device, dtype=order.dtype) + kept.isnan().sum()
+    return room, kept
+
+
 def copied_by_itself(x, order):
     x.index_copy_(0, order, x.clone())
     return x
@@ -101,6 +108,7 @@ GRAPHS = (
     graph("empty_filled_by_rows", scattered_rows, half(4, 33), ORDER),
     graph("empty_filled_by_scatter", scattered_by_rows, half(4, 33), ORDER),
     graph("empty_partly_filled_and_read_there", only_what_was_written, half(4, 33)),
+    graph("empty_filled_after_a_cut", filled_after_a_cut, single(4, 33), ORDER, bundles=2, left_out=("digamma.default",), on_cpu=("digamma.out",), why="no row for digamma"),
     graph("rows_copied_by_a_copy_of_themselves", copied_by_itself, half(4, 33), ORDER),
     graph("rows_permuted_in_place", permuted_in_place, half(4, 33), ORDER),
     graph("rows_of_a_temp_permuted", copied_among_temps, single(4, 33), ORDER),

@@ -65,6 +65,7 @@ EXTENSIONS = {
     "inverse_permutation": "scatter_elements",
     "inverse_permutation_of_int32": "scatter_elements",
     "dynamic_inverse_permutation": "scatter_elements",
+    "empty_filled_after_a_cut": "add scatter_elements sum",
     "negative_indices": "sub",
     # labels: an element of each row by an index of its own, and integers that are compared
     "cross_entropy_smoothed": "cast div eq gather ne sum where",

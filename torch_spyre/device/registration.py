@@ -12,7 +12,7 @@ from torch_spyre.constants import DEVICE_NAME
 
 def register() -> None:
     """Name the device, hang up `torch.spyre`, and install the seams."""
-    from torch_spyre.device import api, replacements
+    from torch_spyre.device import api, libraries, replacements
     from torch_spyre.inductor.launching import artifacts
 
     _take_our_logs()
@@ -26,6 +26,7 @@ def register() -> None:
     torch.accelerator.manual_seed = api.manual_seed  # type: ignore[attr-defined]
     torch.accelerator.manual_seed_all = api.manual_seed_all  # type: ignore[attr-defined]
     replacements.install()
+    libraries.install()
     artifacts.register()
 
 

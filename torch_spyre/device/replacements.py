@@ -78,8 +78,10 @@ def _wrap_decompositions(module: Any) -> None:
         def select_decomp_table() -> Any:
             if torch.spyre.is_initialized():  # type: ignore[attr-defined]
                 from torch_spyre.inductor import backend
+                from torch_spyre.inductor.lowering import decomposition_overrides
 
                 backend.register()
+                decomposition_overrides.follow_libraries()
             return original()
 
         return select_decomp_table

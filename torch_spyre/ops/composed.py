@@ -15,6 +15,8 @@ from torch_spyre.ops import (
     compositions,
     convolution_gradients,
     embedding_gradient,
+    fused_optimizers,
+    grouped,
     memory_formats,
     norm_gradients,
     pools,
@@ -31,6 +33,8 @@ _OWN: dict[str, Composition] = {
     **compositions.COMPOSITIONS,
     **convolution_gradients.COMPOSITIONS,
     **embedding_gradient.COMPOSITIONS,
+    **fused_optimizers.COMPOSITIONS,
+    **grouped.COMPOSITIONS,
     **norm_gradients.COMPOSITIONS,
     **recurrent.COMPOSITIONS,
     **pools.COMPOSITIONS,
@@ -131,6 +135,9 @@ _ABOVE_AUTOGRAD = (
     "upsample_trilinear3d",
 )
 _kept: list[torch.library.Library] = []
+ADOPTED: dict[
+    Any, Composition
+] = {}  # operators of other libraries, for graphs; eager has them by torch.library.register_kernel
 
 
 def table() -> dict[Any, Composition]:
@@ -141,6 +148,11 @@ def table() -> dict[Any, Composition]:
         _overload(name): memory_formats.following_its_input(of_torch[_overload(name)]) for name in _OF_TORCH_IN_FORMAT
     }
     return named | in_format | {_overload(name): of_torch[_overload(name)] for name in _OF_TORCH}
+
+
+def adopt(overload: Any, function: Composition) -> None:
+    """Graphs compose another library's operator by this function from now on."""
+    ADOPTED[overload] = function
 
 
 def register() -> None:

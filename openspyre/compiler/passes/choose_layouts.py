@@ -56,7 +56,9 @@ def _follow_the_flow(program: Program, ops: list[Op], flat: set[str]) -> dict[st
                 may_be_sparse = buffer.role is Role.TEMP and buffer.name not in flat
                 sparse = _sparse_layout(buffer) if may_be_sparse and _is_one_a_stick(op, chosen) else None
                 chosen[buffer.name] = replace(buffer, layout=sparse or _layout_for(buffer, operands))
-    return chosen
+    # A result that nobody writes (torch.empty, filled by a later launch) is an argument of the bundle all the same.
+    untouched = [b for b in chosen.values() if b.layout is None and b.role is Role.OUTPUT]
+    return chosen | {buffer.name: replace(buffer, layout=default_layout(buffer)) for buffer in untouched}
 
 
 def _is_one_a_stick(op: Op, chosen: Mapping[str, Buffer]) -> bool:

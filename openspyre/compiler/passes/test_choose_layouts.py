@@ -103,3 +103,13 @@ def test_what_an_op_by_element_reads_is_flat_even_if_sums_fill_it() -> None:
               (Access("out", 0, (70, 1), "float16"),))  # fmt: skip
     chosen = ChooseLayouts().run(Program("running", (x, total, running), (sums, scan)))
     assert chosen.buffer("total").layout == default_layout(total)
+
+
+def test_a_result_that_nobody_writes_lies_by_the_rule() -> None:
+    """torch.empty that a later launch fills: it is an argument of the bundle, so it has to lie somehow."""
+    empty = replace(buffer("empty", Role.OUTPUT, 3, 70), unset=True)
+    whole = Access("x", 0, (70, 1), "float16")
+    op = Op("neg", "neg", (Dim("i", 3), Dim("j", 70)), (whole,), (whole.on("out"),))
+    buffers = (buffer("x", Role.INPUT, 3, 70), buffer("out", Role.OUTPUT, 3, 70), empty)
+    lowered = pipeline.run(Program("unset", buffers, (op,)), verify=True)
+    assert lowered.buffer("empty").layout == default_layout(empty)

@@ -42,6 +42,13 @@ def keep_whole() -> None:
             table[overload] = _by_device(composition, table.get(overload, _as_it_is))
 
 
+def follow_libraries() -> None:
+    """Before each graph is decomposed: libraries bring operators when they are imported."""
+    for overload, composition in composed.ADOPTED.items():
+        for table in (decompositions, fast_random_decomps()):
+            table.setdefault(overload, _by_device(composition, _as_it_is))
+
+
 def read_infinities() -> None:
     """Inductor folds constants by computing them on the device and reading them; the host reads a 16-bit infinity as NaN."""
 

@@ -1,0 +1,221 @@
+"""What we put in place of other libraries' own functions once they are imported; why, says the table in `library_seams.py`."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.replacements import after_import
+from torch_spyre.library_seams import LIBRARY_SEAMS, LibrarySeam
+from torch_spyre.torch_seams import wrap
+
+log = logging.getLogger("spyre.device")
+Function = Callable[..., Any]
+
+
+def install() -> None:
+    """Wait for the libraries."""
+    for seam in LIBRARY_SEAMS:
+        after_import(seam.module, functools.partial(_act, seam))
+
+
+def _act(seam: LibrarySeam) -> None:
+    """A library of another version must stay importable: what is not there is told, and left."""
+    owner: Any = sys.modules[seam.module]
+    *path, name = seam.symbol.split(".")
+    for part in path:
+        owner = getattr(owner, part, None)
+    if not hasattr(owner, name):
+        log.warning(
+            "%s has no %s any more, so not with spyre: %s (docs/torch_seams.md)", seam.module, seam.symbol, seam.why
+        )
+        return
+    if seam.hooked:
+        _HOOKS[seam.symbol]()
+    elif isinstance(owner, type) and isinstance(found := vars(owner)[name], property | functools.cached_property):
+        _wrap_getter(owner, name, found, _REPLACEMENTS[seam.symbol])
+    else:
+        is_static = isinstance(owner, type) and isinstance(vars(owner)[name], staticmethod)
+        wrap(owner, name, _REPLACEMENTS[seam.symbol])
+        if is_static:
+            setattr(owner, name, staticmethod(getattr(owner, name)))
+
+
+def _wrap_getter(owner: type, name: str, found: Any, make: Callable[[Function], Function]) -> None:
+    """A property of the same kind around the one there was."""
+    cached = isinstance(found, functools.cached_property)
+    getter = found.func if cached else found.fget
+    made = functools.wraps(getter)(make(getter))
+    replaced: Any = type(found)(made)
+    if cached:
+        replaced.__set_name__(owner, name)
+    setattr(owner, name, replaced)
+
+
+def _is_ours(device: Any) -> bool:
+    try:
+        return torch.device(device).type == DEVICE_NAME
+    except (RuntimeError, TypeError):
+        return False  # the library's own error, or a name of its own
+
+
+def _has_card() -> bool:
+    return torch.spyre.is_available()  # type: ignore[attr-defined]
+
+
+# --- safetensors ---------------------------------------------------------------------------------------------------------
+
+
+class _Slice:
+    """A tensor of a file that is not read yet."""
+
+    def __init__(self, found: Any, device: torch.device) -> None:
+        self._found, self._device = found, device
+
+    def __getitem__(self, key: Any) -> torch.Tensor:
+        return self._found[key].to(self._device)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+
+class _OpenOnCard:
+    """A safetensors file whose tensors go to the card one by one."""
+
+    def __init__(self, opened: Any, device: torch.device) -> None:
+        self._opened, self._device = opened, device
+
+    def __enter__(self) -> _OpenOnCard:
+        self._opened.__enter__()
+        return self
+
+    def __exit__(self, *problem: object) -> Any:
+        return self._opened.__exit__(*problem)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        return self._opened.get_tensor(name).to(self._device)
+
+    def get_tensors(self) -> dict[str, torch.Tensor]:
+        return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118  # it is no dict
+
+    def get_slice(self, name: str) -> _Slice:
+        return _Slice(self._opened.get_slice(name), self._device)
+
+
+def _open_on_card(original: Function) -> Function:
+    def safe_open(filename: Any, framework: str, device: Any = "cpu", **more: Any) -> Any:
+        if not _is_ours(device):
+            return original(filename, framework, device, **more)
+        return _OpenOnCard(original(filename, framework, "cpu", **more), torch.device(device))
+
+    return safe_open
+
+
+# --- which device is taken -----------------------------------------------------------------------------------------------
+
+
+def _default_device(original: Function) -> Function:
+    def default_device(self: Any) -> torch.device:
+        device = original(self)
+        return torch.device(DEVICE_NAME, 0) if device.type == "cpu" and _has_card() else device
+
+    return default_device
+
+
+def _setup_devices(original: Function) -> Function:
+    def setup_devices(self: Any) -> torch.device:
+        device = original(self)
+        by_user = self.use_cpu or "ACCELERATE_TORCH_DEVICE" in os.environ or _truth("ACCELERATE_USE_CPU")
+        alone = self.distributed_state is None or not torch.distributed.is_initialized()
+        return (
+            torch.device(DEVICE_NAME, 0) if device.type == "cpu" and alone and not by_user and _has_card() else device
+        )
+
+    return setup_devices
+
+
+def _truth(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() in ("1", "true", "yes", "on", "y", "t")
+
+
+def _max_memory(original: Function) -> Function:
+    """Cards are the numbered devices. Those that the caller names are kept from a check that knows none of them."""
+
+    def get_max_memory(max_memory: Any = None) -> Any:
+        numbers = range(torch.spyre.device_count())  # type: ignore[attr-defined]
+        if max_memory is None:
+            found = original()
+            known = any(isinstance(key, int) for key in found)
+            cards = {} if known else {card: torch.spyre.mem_get_info(card)[0] for card in numbers}  # type: ignore[attr-defined]
+            return {**cards, **found}
+        size = sys.modules["accelerate.utils.modeling"].convert_file_size_to_int
+        named = sorted(_numbered(max_memory))
+        cards = {card: size(room) if isinstance(room, str) else room for card, room in named if card in numbers}
+        return {**cards, **original({key: room for key, room in max_memory.items() if key not in cards})}
+
+    return get_max_memory
+
+
+def _numbered(memory: dict[Any, Any]) -> Iterator[tuple[int, Any]]:
+    return ((key, room) for key, room in memory.items() if isinstance(key, int))
+
+
+def _finalize(original: Function) -> Function:
+    def finalize_model_loading(model: torch.nn.Module, *more: Any, **keywords: Any) -> Any:
+        told = original(model, *more, **keywords)
+        from torch_spyre.device.weights import place_linear_weights
+
+        place_linear_weights(model)
+        return told
+
+    return finalize_model_loading
+
+
+# --- generation ----------------------------------------------------------------------------------------------------------
+
+
+def _compiles_by_itself(original: Function) -> Function:
+    """As CompileConfig._compile_all_devices asks for, where a cache of fixed size is used."""
+
+    def valid_auto_compile_criteria(self: Any, model_kwargs: dict[str, Any], generation_config: Any) -> bool:
+        cache = model_kwargs.get("past_key_values", model_kwargs.get("cache_params"))
+        if self.device.type != DEVICE_NAME or not getattr(cache, "is_compileable", False):
+            return original(self, model_kwargs, generation_config)
+        compile_config = sys.modules["transformers.generation.configuration_utils"].CompileConfig
+        asked = generation_config.compile_config
+        given = copy.copy(generation_config)
+        given.compile_config = copy.copy(asked) if asked is not None else compile_config()
+        given.compile_config._compile_all_devices = True
+        return original(self, model_kwargs, given)
+
+    return valid_auto_compile_criteria
+
+
+def _products_in_groups() -> None:
+    from torch_spyre.ops import composed, grouped
+
+    name = "transformers::grouped_mm_fallback"
+    torch.library.register_kernel(name, DEVICE_NAME, grouped.rows_by_group)
+    composed.adopt(torch.ops.transformers.grouped_mm_fallback.default, grouped.rows_by_group)
+
+
+_HOOKS: dict[str, Callable[[], None]] = {"_grouped_mm_fallback": _products_in_groups}
+_REPLACEMENTS: dict[str, Callable[[Function], Function]] = {
+    "safe_open": _open_on_card,
+    "PartialState.default_device": _default_device,
+    "get_max_memory": _max_memory,
+    "TrainingArguments._setup_devices": _setup_devices,
+    "PreTrainedModel._finalize_model_loading": _finalize,
+    "GenerationMixin._valid_auto_compile_criteria": _compiles_by_itself,
+}
