@@ -21,6 +21,7 @@ from torch_spyre.ops import (
     recurrent,
     sampling,
     scaled_product,
+    searching,
 )
 from torch_spyre.torch_seams import hide_from_dynamo, resolve
 
@@ -36,6 +37,7 @@ _OWN: dict[str, Composition] = {
     **pools.COMPOSITIONS,
     **sampling.COMPOSITIONS,
     **scaled_product.COMPOSITIONS,
+    **searching.COMPOSITIONS,
 }
 _OF_TORCH = (
     "_batch_norm_with_update",

@@ -2,7 +2,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/arange.h>
+#include <ATen/native/RangeUtils.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -211,12 +211,13 @@ void push_absent_returns(const c10::FunctionSchema& schema, size_t from, torch::
   }
 }
 
-// start, end, step, out: the size follows from the numbers by torch's own rule.
+// start, end, step, out: the size follows from the numbers by torch's own rule, which counts integers as such.
 void resize_to_range(const torch::jit::Stack& stack) {
   const auto number = [&](size_t back) { return stack[stack.size() - back].toScalar(); };
   const at::Tensor out = stack.back().toTensor();
-  const auto options = at::TensorOptions(out.scalar_type()).device(c10::kMeta);
-  const int64_t size = at::arange(number(4), number(3), number(2), options).numel();
+  const int64_t size = out.scalar_type() == at::kLong
+                           ? at::native::compute_arange_size<int64_t>(number(4), number(3), number(2))
+                           : at::native::compute_arange_size<double>(number(4), number(3), number(2));
   if (out.numel() != size) out.resize_({size});
 }
 
