@@ -4,8 +4,6 @@
 #include <ATen/ops/isin_meta_dispatch.h>
 #include <torch/library.h>
 
-
-
 namespace torch_spyre {
 namespace {
 
