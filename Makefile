@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 CXX_SOURCES := $(shell find csrc -name '*.cpp' -o -name '*.h' -o -name '*.inl' -o -name 'CMakeLists.txt') CMakeLists.txt pyproject.toml
 CPP_FILES   := $(shell git ls-files 'csrc/*.cpp' 'csrc/*.h' 'csrc/*.inl' 'bench/*.cpp' 2>/dev/null)
+SHOWN       := $(BIN)/python csrc/install.py
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
@@ -26,11 +27,11 @@ build: $(VENV)/.built  ## build and install into .venv (editable)
 
 $(VENV)/.dependencies: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q torch==2.13.0 scikit-build-core pybind11 ninja
+	$(SHOWN) "installing torch and the build's tools" $(BIN)/pip install torch==2.13.0 scikit-build-core pybind11 ninja
 	touch $@
 
 $(VENV)/.built: $(VENV)/.dependencies $(CXX_SOURCES)
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation -e ".[test,check]"
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(SHOWN) "building the card" $(BIN)/pip install -v --no-build-isolation -e ".[test,check]"
 	touch $@
 
 test: test-card test-python  ## all tests: the C++ card's own, then the Python suites

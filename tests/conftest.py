@@ -1,6 +1,7 @@
 """Journeys through several rooms. Fallbacks are expected here and stay quiet unless a test asks for them."""
 
 import gc
+import os
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ import torch
 from openspyre import backend
 from openspyre.artifact.bundle_check import check_bundle
 from torch_spyre import _torch
+
+os.environ.setdefault("TORCH_SPYRE_PROGRESS", "0")  # how busy the machine is decides what long work says
 
 
 @pytest.fixture(autouse=True, scope="session")

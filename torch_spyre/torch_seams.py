@@ -116,6 +116,12 @@ SEAMS: tuple[Seam, ...] = (
         "torch.Tensor has it",
     ),
     Seam(
+        "torch._dynamo.callback.CompilationCallbackHandler.install_callbacks",
+        "shows that a frame is being traced; torch's own callbacks do not tell the threads apart, and a reset drops them",
+        "torch tells each thread's beginning and end",
+        replaced=True,
+    ),
+    Seam(
         "torch._C._conv_determine_backend_memory_format",
         "tells fake tensors that convolutions on the card keep channels_last, as the CPU's do",
         "torch asks the backend",

@@ -35,7 +35,7 @@ from openspyre.compiler.passes.tile_ops import TileOps
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.text import print_program
 from openspyre.compiler.verify import Verifier
-from openspyre.spec import logs
+from openspyre.spec import logs, progress
 from openspyre.spec.errors import InternalError, InvalidArgument
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.planning import PLANNING, Planning
@@ -145,6 +145,7 @@ def stages(
         _check("what the passes were given", program, Verifier(machine.cores))
     last = name_of(passes(machine)[-1])
     for step in steps:
+        progress.stage(name_of(step), f"{len(program.body)} ops")
         program = step.run(program)
         if verify:
             lowered = name_of(step) == last

@@ -96,6 +96,9 @@ class Settings:
         "TORCH_SPYRE_FALLBACK", "warn", choice("warn", "error", "silent"), "what an operator without a kernel does"
     )
     downcast_warning: bool = switch("TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32")
+    progress: bool = switch(
+        "TORCH_SPYRE_PROGRESS", True, BOOL, "compiling and loading that takes longer than two seconds is shown"
+    )
     host_compute_streams: int = switch(
         "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", 4, integer(1, 8), "streams that prepare launches on the host"
     )

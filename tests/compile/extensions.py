@@ -56,6 +56,9 @@ EXTENSIONS = {
     "sum_of_mask": "sum",
     "expanded_input": "sum",
     "searching_by_compare": "sum",
+    "searching_by_halving": "add clamp_max gather le masked_fill smallest_first sub where",
+    "membership": "eq",
+    "membership_of_many": "add clamp_max eq gather le lt smallest_first sub where",
     # indices that choose along several dims, or elements of sticks: integers are computed first
     "index_broadcast": "flat_index gather",
     "last_token": "flat_index sub",

@@ -7,11 +7,13 @@ import importlib.util
 import itertools
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Self
 
 import torch
 
+from openspyre.spec import progress
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.torch_seams import NotShareable, has_torch_function, resolve, wrap
 
@@ -35,6 +37,7 @@ def install() -> None:
         wrap(owner, name, _refuse_dlpack)
     _teach_device_layout()
     after_import("torch._subclasses.fake_impls", _describe_as_computed)
+    after_import("torch._dynamo.callback", _show_compilations)
     after_import("torch._inductor.compile_fx", lambda: _wrap_compiler(sys.modules["torch._inductor.compile_fx"]))
 
 
@@ -66,6 +69,23 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+def _show_compilations() -> None:
+    """Tracing is part of what a user waits for."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def install_callbacks(self: Any, trigger: Any, compile_id: str) -> Iterator[None]:
+            shown = torch.spyre.is_initialized()  # type: ignore[attr-defined]
+            with progress.working(f"compiling frame {compile_id}") if shown else nullcontext():
+                progress.stage("tracing")
+                with original(self, trigger, compile_id):
+                    yield
+
+        return install_callbacks
+
+    wrap(sys.modules["torch._dynamo.callback"].CompilationCallbackHandler, "install_callbacks", make)
 
 
 def _wrap_compiler(module: Any) -> None:
@@ -101,6 +121,8 @@ def _wrap_compile_fx(module: Any) -> None:
                 from torch_spyre.inductor import backend
 
                 backend.register()
+            if isinstance(model_, torch.fx.GraphModule):
+                progress.stage("Inductor", f"{len(model_.graph.nodes)} ops")
             with traced(model_, example_inputs_):
                 return original(model_, example_inputs_, *args, **kwargs)
 
@@ -126,17 +148,47 @@ def _place_weights(original: Callable[..., Any]) -> Callable[..., Any]:
         if getattr(moving, "on", False) or is_on_card(self):  # children follow the module moved
             return original(self, fn, recurse)
         moving.on = True
-        try:
-            moved = original(self, fn, recurse)
-        finally:
-            moving.on = False
-        if is_on_card(self):
-            from torch_spyre.device.weights import place_linear_weights
+        with _Moving(self) as move:
+            try:
+                moved = original(self, move.counting(fn), recurse)
+            finally:
+                moving.on = False
+            if is_on_card(self):
+                from torch_spyre.device.weights import place_linear_weights
 
-            place_linear_weights(moved)
+                place_linear_weights(moved)
         return moved
 
     return _apply
+
+
+class _Moving:
+    """A module's way to the card, for whoever waits for it; other things done to modules are none."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+        self._work: progress.Work | None = None
+
+    def counting(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+        numbers = itertools.count(1)
+        total = sum(1 for _ in itertools.chain(self._module.parameters(), self._module.buffers()))
+
+        def counted(tensor: torch.Tensor) -> torch.Tensor:
+            moved = fn(tensor)
+            number = next(numbers)
+            if moved.device.type == DEVICE_NAME:
+                if self._work is None:
+                    self._work = progress.begin(f"moving {type(self._module).__name__}")
+                progress.stage(f"{number} of {total} tensors")
+            return moved
+
+        return counted
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        progress.end(self._work)
 
 
 def _teach_device_layout() -> None:

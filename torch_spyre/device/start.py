@@ -15,7 +15,7 @@ import torch
 
 from openspyre import card
 from openspyre.card import cards
-from openspyre.spec import logs, retired
+from openspyre.spec import logs, progress, retired
 from openspyre.spec.environment import Settings
 from openspyre.spec.errors import OptionWarning
 from torch_spyre import _torch
@@ -34,6 +34,7 @@ def configure() -> None:
     settings = replace(Settings.read(), **_wanted)
     logs.followers.append(_follow_copies)
     logs.configure(settings)
+    progress.switch(settings.progress)
     for note in retired.notes(os.environ):
         warnings.warn(note, OptionWarning, stacklevel=2)
     card.configure(settings)

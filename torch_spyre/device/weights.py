@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
+from openspyre.spec import progress
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
@@ -29,7 +30,9 @@ def place_linear_weights(module: torch.nn.Module) -> None:
     it in each call. Untie them (a clone for the head) where that costs more than the memory.
     """
     looked_up = {id(m.weight) for m in module.modules() if isinstance(m, _LOOKED_UP)}
-    for weight in _linear_weights(module):
+    found = list(_linear_weights(module))
+    for number, weight in enumerate(found):
+        progress.stage("re-tiling weights", f"{number + 1} of {len(found)}")
         if id(weight) in looked_up or weight.device.type != DEVICE_NAME or weight.dim() != 2 or weight.numel() == 0:
             continue
         size, stride = list(weight.shape), list(weight.stride())

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from openspyre.spec import progress
 from openspyre.spec.errors import InvalidArgument
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
@@ -47,7 +48,9 @@ class BundlePass(CustomGraphModulePass):
                 "torch.compile(model, fullgraph=True).forward.aot_compile(((x,), {})).save_compiled_function(path) "
                 "(docs/running_models.md)"
             )
-        bundle(gm, new_report(f"graph{next(_numbers)}"))
+        name = f"graph{next(_numbers)}"
+        progress.stage(f"importing {name}", f"{len(gm.graph.nodes)} ops")
+        bundle(gm, new_report(name))
 
     def uuid(self) -> Any:
         return source_hash() + text_for_keys()

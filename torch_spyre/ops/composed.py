@@ -23,6 +23,7 @@ from torch_spyre.ops import (
     recurrent,
     sampling,
     scaled_product,
+    searching,
 )
 from torch_spyre.torch_seams import hide_from_dynamo, resolve
 
@@ -40,6 +41,7 @@ _OWN: dict[str, Composition] = {
     **pools.COMPOSITIONS,
     **sampling.COMPOSITIONS,
     **scaled_product.COMPOSITIONS,
+    **searching.COMPOSITIONS,
 }
 _OF_TORCH = (
     "_batch_norm_with_update",

@@ -28,7 +28,7 @@ def into(results: tuple[torch.Tensor, ...], outs: tuple[torch.Tensor, ...]) -> t
     return outs
 
 
-def _with_out(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+def with_out(operator: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """The out= form of an operator with one result."""
 
     def kernel(*arguments: Any, out: torch.Tensor, **keywords: Any) -> torch.Tensor:
@@ -183,21 +183,21 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "aminmax.out": _with_outs(_aminmax, "min", "max"),
     "addbmm": _addbmm,
     "addbmm_": _in_place(_addbmm),
-    "addbmm.out": _with_out(_addbmm),
+    "addbmm.out": with_out(_addbmm),
     "roll": _roll,
     "nan_to_num": _nan_to_num,
-    "nan_to_num.out": _with_out(_nan_to_num),
+    "nan_to_num.out": with_out(_nan_to_num),
     "round.decimals": _round_decimals,
     "round_.decimals": _in_place(_round_decimals),
-    "round.decimals_out": _with_out(_round_decimals),
+    "round.decimals_out": with_out(_round_decimals),
     "log_sigmoid_forward": _log_sigmoid,
     "log_sigmoid_backward": _log_sigmoid_gradient,
     "glu_backward": _glu_gradient,
     "grid_sampler_2d": _grid_sampler_2d,
     "celu": _celu,
     "celu_": _in_place(_celu),
-    "celu.out": _with_out(_celu),
+    "celu.out": with_out(_celu),
     "logsumexp": _logsumexp,
-    "logsumexp.out": _with_out(_logsumexp),
+    "logsumexp.out": with_out(_logsumexp),
     "binary_cross_entropy": _binary_cross_entropy,
 }

@@ -21,6 +21,7 @@ from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
+from openspyre.spec import progress
 from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.planning import LAYOUT_SOLVERS, PLANNERS, Planning
@@ -57,8 +58,10 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     """All the way, with fusion unless the user has switched it off."""
     lowered = pipeline.run(ir, planned_machine(), planning(), observe=None if watcher is None else watcher.saw_pass)
     start = perf_counter()
+    progress.stage("emitting the bundle", f"{len(lowered.body)} ops")
     emitted = emit_bundle(lowered, k_fast=config.core_id_k_fast_emission)
     made = perf_counter()
+    progress.stage("back end", f"{len(emitted.executions)} ops")
     fuse = fuse and settings_in_force().fusion
     fused = backend.fused_on_host(emitted) if fuse else backend.Fused(backend.compile_emitted(emitted))
     if fused.problems:

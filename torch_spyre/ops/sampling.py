@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torch_spyre.ops.compositions import into
+from torch_spyre.ops.searching import places
 
 Generator = torch.Generator | None
 _aten = torch.ops.aten
@@ -31,19 +32,12 @@ def _multinomial(
 
 
 def _by_cumulation(weights: torch.Tensor, samples: int, generator: Generator) -> torch.Tensor:
-    """How many cumulated weights a number does not reach: found by halving, so that no table of samples x weights is made."""
-    cumulated, choices = weights.cumsum(-1), weights.shape[-1]
+    """How many cumulated weights a number does not reach."""
+    cumulated = weights.cumsum(-1)
     numbers = (
         _aten.uniform(weights.new_empty((*weights.shape[:-1], samples)), generator=generator) * cumulated[..., -1:]
     )
-    found = torch.zeros_like(numbers, dtype=torch.int64)
-    step = 1 << (int(choices).bit_length() - 1)
-    while step:
-        probe = found + step
-        passed = cumulated.gather(-1, (probe - 1).clamp(max=choices - 1)) <= numbers
-        found = torch.where(passed & (probe < choices), probe, found)
-        step //= 2
-    return found
+    return places(cumulated, numbers, right=True).clamp(max=weights.shape[-1] - 1)
 
 
 def permutation(n: int, dtype: torch.dtype, device: torch.device, generator: Generator = None) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/arange.h>
+#include <ATen/native/RangeUtils.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "device/generator.h"
 #include "operators/draw_checks.h"
 #include "operators/fallback.h"
+#include "operators/growing.h"
 #include "operators/launch.h"
 
 namespace torch_spyre {
@@ -26,7 +27,9 @@ struct EagerOp {
   DrawCheck check = nullptr;       // of the numbers a random operator is given
   bool makes_range = false;        // out= is given its size before the key is made, which then needs no numbers
   bool fills = false;              // all elements are one number: places that are one place do not matter
+  bool attends = false;            // lengths of keys may grow
   std::vector<size_t> written;     // schema arguments
+  Growth growth;
   PlanCache plans;
 };
 
@@ -211,13 +214,48 @@ void push_absent_returns(const c10::FunctionSchema& schema, size_t from, torch::
   }
 }
 
-// start, end, step, out: the size follows from the numbers by torch's own rule.
+// start, end, step, out: the size follows from the numbers by torch's own rule, which counts integers as such.
 void resize_to_range(const torch::jit::Stack& stack) {
   const auto number = [&](size_t back) { return stack[stack.size() - back].toScalar(); };
   const at::Tensor out = stack.back().toTensor();
-  const auto options = at::TensorOptions(out.scalar_type()).device(c10::kMeta);
-  const int64_t size = at::arange(number(4), number(3), number(2), options).numel();
+  const int64_t size = out.scalar_type() == at::kLong
+                           ? at::native::compute_arange_size<int64_t>(number(4), number(3), number(2))
+                           : at::native::compute_arange_size<double>(number(4), number(3), number(2));
   if (out.numel() != size) out.resize_({size});
+}
+
+enum class Outcome { Done, OnTheHost, New };  // New: it would have to be compiled
+
+// `own`: whether a program of its own may be compiled for it.
+Outcome attempt(EagerOp& op, const torch::jit::Stack& stack, size_t arguments, bool own, Results& results) {
+  return translated([&] {
+    const int64_t planning = planning_number();
+    HeldBuffers held = hold_buffers();
+    CallReader call(op, stack, arguments, planning);
+    if (!call.usable || call.device < 0) return Outcome::OnTheHost;
+    LoadedPlanPtr loaded = op.plans.find(call.key);
+    if (!loaded && !own) return Outcome::New;
+    if (!loaded) loaded = find_or_compile(op, call, stack, arguments, held);
+    if (loaded->plan.fallback) return Outcome::OnTheHost;
+    for (size_t r = 0; r < loaded->plan.resize.size(); ++r) {
+      const at::Tensor out = *call.tensors[loaded->plan.resize[r]];
+      out.resize_(loaded->plan.results[r].size);
+    }
+    if (!loaded->plan.resize.empty()) {
+      CallReader again(op, stack, arguments, planning);
+      loaded = find_or_compile(op, again, stack, arguments, held);
+      check_overlap(op, loaded->plan, again);
+      launch_call(op, std::move(loaded), again, stack, arguments, results);
+      return Outcome::Done;
+    }
+    check_overlap(op, loaded->plan, call);
+    launch_call(op, std::move(loaded), call, stack, arguments, results);
+    return Outcome::Done;
+  });
+}
+
+std::optional<StandIns> stand_ins(EagerOp& op, const torch::jit::Stack& stack, size_t arguments) {
+  return op.attends ? padded_attention(op.growth, stack, arguments) : single_elements(stack, arguments);
 }
 
 void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp& op) {
@@ -226,29 +264,13 @@ void eager(const c10::OperatorHandle& handle, torch::jit::Stack* stack, EagerOp&
   Results results;
   if (op.makes_range) resize_to_range(*stack);
   if (op.check != nullptr) op.check(*stack, stack->size() - arguments);
-  const bool done = translated([&] {
-    const int64_t planning = planning_number();
-    HeldBuffers held = hold_buffers();
-    CallReader call(op, *stack, arguments, planning);
-    if (!call.usable || call.device < 0) return false;
-    auto loaded = find_or_compile(op, call, *stack, arguments, held);
-    if (loaded->plan.fallback) return false;
-    for (size_t r = 0; r < loaded->plan.resize.size(); ++r) {
-      const at::Tensor out = *call.tensors[loaded->plan.resize[r]];
-      out.resize_(loaded->plan.results[r].size);
-    }
-    if (!loaded->plan.resize.empty()) {
-      CallReader again(op, *stack, arguments, planning);
-      loaded = find_or_compile(op, again, *stack, arguments, held);
-      check_overlap(op, loaded->plan, again);
-      launch_call(op, std::move(loaded), again, *stack, arguments, results);
-      return true;
-    }
-    check_overlap(op, loaded->plan, call);
-    launch_call(op, std::move(loaded), call, *stack, arguments, results);
-    return true;
-  });
-  if (!done) return fallback(handle, stack);
+  Outcome outcome = attempt(op, *stack, arguments, /*own=*/!op.written.empty(), results);
+  if (outcome == Outcome::New) {
+    const std::optional<StandIns> made = stand_ins(op, *stack, arguments);
+    outcome = attempt(op, made ? made->arguments : *stack, arguments, /*own=*/true, results);
+    if (made && made->rows && outcome == Outcome::Done) results.front() = first_rows(results.front(), *made->rows);
+  }
+  if (outcome == Outcome::OnTheHost) return fallback(handle, stack);
   stack->erase(stack->end() - static_cast<int64_t>(arguments), stack->end());
   for (at::Tensor& result : results) stack->emplace_back(std::move(result));
   push_absent_returns(schema, results.size(), *stack);
@@ -276,6 +298,7 @@ bool register_eager(const std::string& name, const std::map<std::string, ScalarK
   op->name = "aten::" + name;
   op->makes_range = name == "arange.start_out";
   op->fills = base == "aten::fill_" || base == "aten::zero_";
+  op->attends = base == "aten::_scaled_dot_product_fused_attention_overrideable";
   op->check = draw_check(name);
   for (const c10::Argument& argument : handle->schema().arguments()) {
     const auto found = supplied_at_launch.find(argument.name());
@@ -301,7 +324,11 @@ void limit_eager_plans(size_t per_operator) { plans_per_op.store(std::max<size_t
 
 void clear_eager_cache() {
   std::lock_guard lock(op_table().mutex);
-  for (const auto& op : op_table().ops) op->plans.clear();
+  for (const auto& op : op_table().ops) {
+    op->plans.clear();
+    op->growth.clear();
+  }
+  forget_paddings();
 }
 
 void forget_eager_constants() {

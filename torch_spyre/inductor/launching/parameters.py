@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from openspyre.spec import progress
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
 
@@ -30,7 +31,8 @@ def movable(inputs: Sequence[torch.Tensor]) -> tuple[int, ...]:
 def retile(wanted: Sequence[Preference], inputs: Sequence[torch.Tensor]) -> list[int]:
     """Grant the preferences; whose."""
     granted = []
-    for place, layout in wanted:
+    for number, (place, layout) in enumerate(wanted):
+        progress.stage("re-tiling weights", f"{number + 1} of {len(wanted)}")
         parameter = inputs[place]
         with _retiling:
             if not movable([parameter]):  # a graph of another thread had its wish first

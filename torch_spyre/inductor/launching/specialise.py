@@ -14,6 +14,7 @@ from openspyre.card.cards import settings_in_force
 from openspyre.compiler import ir
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.compiler.preferred_layouts import preferred_layouts
+from openspyre.spec import progress
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
@@ -45,16 +46,18 @@ def specialise(
 ) -> CallPlan:
     """Called by the C++ half when no launch of the graph had such inputs before."""
     launch = _Launch(key, graph_from_text(text), inputs, symbols, offset_classes)
-    while True:
-        before, shapes = _torch.retilings(), _shapes(inputs)
-        plan = launch.find() or launch.compile()
-        if retiled := retile(plan.preferred, inputs):
-            _counts["retiled"] += len(retiled)
-            launch = replace(launch, retiled=retiled)
-            continue
-        loaded = launch.load(plan, shapes)
-        if _torch.retilings() == before:  # else another thread may have shown us an input between two layouts
-            return loaded
+    with progress.working(f"compiling {launch.graph.name}"):
+        while True:
+            before, shapes = _torch.retilings(), _shapes(inputs)
+            plan = launch.find() or launch.compile()
+            if retiled := retile(plan.preferred, inputs):
+                _counts["retiled"] += len(retiled)
+                launch = replace(launch, retiled=retiled)
+                continue
+            progress.stage("loading the program")
+            loaded = launch.load(plan, shapes)
+            if _torch.retilings() == before:  # else another thread may have shown us an input between two layouts
+                return loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class _Launch:
     def compile(self, refusal: SpyreError | None = None) -> Specialised:
         """Without fusion if the card has refused what it made."""
         _counts["compiled"] += 1
+        progress.stage("lowering", f"{len(self.graph.calls)} calls")
         before, watch, request = _torch.retilings(), self._watch(), self.request()
         if refusal is not None:
             watch.saw_refusal([str(refusal)])
