@@ -9,7 +9,7 @@ SHOWN       := $(BIN)/python csrc/install.py
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-python models-libraries browser test-card quick generate golden replay check fix bench asan asan-card fuzz opinfo build clean
+.PHONY: help demo test test-python models-libraries browser test-card quick generate golden replay check fix models bench asan asan-card fuzz opinfo build clean
 
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -105,6 +105,9 @@ fix: build  ## let the formatters and the linter repair what they can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_FILES)
+
+models: build $(VENV)/.models  ## models of transformers and real weights on the card, against the CPU; writes docs/models.md
+	$(BIN)/python -m tests.models
 
 bench: build  ## side-by-side benchmarks, then a scan of all operators; tables on the screen, JSON in bench/results
 	$(BIN)/python -m bench

@@ -1,6 +1,7 @@
 """The documents are true: blocks run, tables are fresh, the reference is complete, promises name tests that exist."""
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from torch_spyre.torch_seams import SEAMS
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted(DOCS.glob("*.md"))
+NEEDS = {"libraries.md": ("transformers", "accelerate", "peft")}
 EXECUTED = [document for document in DOCUMENTS if "```python" in document.read_text()]
 
 
@@ -27,6 +29,9 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("document", EXECUTED, ids=lambda document: document.name)
 def test_the_python_blocks_run_and_print_what_the_document_says(document):
+    for package in NEEDS.get(document.name, ()):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"its blocks need {package}: pip install 'openspyre[models]'")
     done = run(DOCS / "run_blocks.py", document)
     assert done.returncode == 0, done.stderr
 

@@ -50,10 +50,22 @@ LIBRARY_SEAMS: tuple[LibrarySeam, ...] = (
         "transformers takes accelerate's device",
     ),
     LibrarySeam(
+        "transformers.utils.import_utils",
+        "is_torch_bf16_gpu_available",
+        "Trainer(bf16=True) is accepted: the list of devices is fixed",
+        "transformers asks torch.accelerator",
+    ),
+    LibrarySeam(
         "transformers.modeling_utils",
         "PreTrainedModel._finalize_model_loading",
         "weights that device_map= brought to the card one by one are tiled for use, as `.to` tiles them",
         "torch has a hook for devices that lay out weights",
+    ),
+    LibrarySeam(
+        "transformers.pipelines.base",
+        "Pipeline.__init__",
+        "a pipeline takes the card by its number, or where no device is given, and leaves a model there: the list of devices is fixed",
+        "transformers asks torch.accelerator",
     ),
     LibrarySeam(
         "transformers.generation.utils",

@@ -160,6 +160,18 @@ def test_trainer_takes_the_card_unless_the_cpu_is_asked_for(tmp_path, fresh_acce
     assert on_card[0] == pytest.approx(on_host[0], rel=1e-3)
 
 
+def test_trainer_with_bfloat16_trains_experts_without_a_fallback(tmp_path, fresh_accelerate):
+    from transformers import Trainer, TrainingArguments
+
+    family = BY_NAME["granitemoe"]
+    told = {"max_steps": 2, "per_device_train_batch_size": 2, "report_to": [], "save_strategy": "no", "disable_tqdm": True}
+    rows = [{name: value[row] for name, value in family.inputs().items()} for row in range(2)]
+    rows = [row | {"labels": row["input_ids"]} for row in rows] * 2
+    trainer = Trainer(family.build(), TrainingArguments(tmp_path, bf16=True, **told), train_dataset=rows)
+    torch.spyre.set_fallback_mode("error")
+    assert 4 < trainer.train().training_loss < 7
+
+
 def test_a_lora_of_peft_learns_on_the_card(checkpoint, tmp_path):
     from peft import LoraConfig, PeftModel, get_peft_model
     from transformers import AutoModelForCausalLM

@@ -52,6 +52,34 @@ def test_a_composition_is_what_torch_computes(name):
         torch.testing.assert_close(one.cpu(), other, rtol=2**-20, atol=2**-20, equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (torch.arange(5), torch.arange(5)),
+        (torch.arange(5), torch.arange(5).flip(0)),
+        (torch.ones(2, 1), torch.ones(1, 2)),
+        (torch.full((1,), float("nan")), torch.full((1,), float("nan"))),
+        (torch.empty(0), torch.empty(0)),
+        (torch.ones(70, dtype=torch.bool), torch.ones(70, dtype=torch.bool)),
+    ],
+)
+def test_equal_is_found_on_the_card(first, second):
+    torch.spyre.set_fallback_mode("error")
+    assert torch.equal(first.to("spyre"), second.to("spyre")) == torch.equal(first, second)
+
+
+def test_the_gradient_of_an_index_stays_on_the_card():
+    host = torch.rand(6, 70, generator=torch.Generator().manual_seed(5))
+    order = torch.tensor([5, 0, 0, 3])
+    torch.spyre.set_fallback_mode("error")
+    gradients = []
+    for device in ("cpu", "spyre"):
+        x = host.to(device, copy=True).requires_grad_()
+        (x[order.to(device)] * host[:4].to(device)).sum().backward()
+        gradients.append(x.grad.cpu())
+    torch.testing.assert_close(*gradients)
+
+
 SIXTEEN_BITS = {
     "round": lambda x: torch.round(x, decimals=2),
     "round large numbers": lambda x: torch.round(x * 1e3, decimals=3),

@@ -93,6 +93,18 @@ def test_the_gradients_are_those_of_separate_products():
         torch.testing.assert_close(found.grad.cpu().double(), expected.grad, rtol=2**-8, atol=2**-4)
 
 
+def test_autocast_does_not_reach_into_the_operator():
+    """It is not on autocast's list: operands of float32 give float32, and its gradient as well."""
+    x, matrices, ends = _on_card(*_operands([17, 1, 30, 0], 48, torch.float32))
+    with torch.autocast("spyre", dtype=torch.bfloat16):
+        found = torch._grouped_mm(x.requires_grad_(), matrices, ends)
+        assert found.dtype == torch.float32
+    found.sum().backward()
+    expected = _expected(x.detach().cpu(), matrices.cpu(), ends.cpu())
+    torch.testing.assert_close(found.detach().cpu().double(), expected, rtol=1e-5, atol=1e-5)
+    assert x.grad.dtype == torch.float32
+
+
 @pytest.mark.parametrize("dims", [(3, 3), (3, 2)])
 def test_the_other_forms(dims):
     generator = torch.Generator().manual_seed(7)

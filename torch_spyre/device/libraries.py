@@ -149,6 +149,25 @@ def _truth(variable: str) -> bool:
     return os.environ.get(variable, "").lower() in ("1", "true", "yes", "on", "y", "t")
 
 
+def _has_bfloat16(original: Function) -> Function:
+    def is_torch_bf16_gpu_available() -> bool:
+        return original() or _has_card()
+
+    return is_torch_bf16_gpu_available
+
+
+def _pipeline(original: Function) -> Function:
+    """Numbers are cards if these are the accelerator there is, and no device means number 0, as transformers has it."""
+
+    def init(self: Any, model: Any, *more: Any, device: Any = None, **keywords: Any) -> None:
+        number = 0 if device is None and getattr(model, "hf_device_map", None) is None else device
+        if isinstance(number, int) and number >= 0 and _has_card() and _is_ours(torch.accelerator.current_accelerator()):
+            device = model.device if device is None and _is_ours(model.device) else torch.device(DEVICE_NAME, number)
+        original(self, model, *more, **keywords, **({} if device is None else {"device": device}))
+
+    return init
+
+
 def _max_memory(original: Function) -> Function:
     """Cards are the numbered devices. Those that the caller names are kept from a check that knows none of them."""
 
@@ -217,5 +236,7 @@ _REPLACEMENTS: dict[str, Callable[[Function], Function]] = {
     "get_max_memory": _max_memory,
     "TrainingArguments._setup_devices": _setup_devices,
     "PreTrainedModel._finalize_model_loading": _finalize,
+    "is_torch_bf16_gpu_available": _has_bfloat16,
+    "Pipeline.__init__": _pipeline,
     "GenerationMixin._valid_auto_compile_criteria": _compiles_by_itself,
 }

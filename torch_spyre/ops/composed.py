@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.ops import (
     attention_layers,
     compositions,
@@ -168,9 +169,15 @@ def register() -> None:
 
 
 def _kernel(function: Composition) -> Composition:
-    """A frame of ours, where a call after a graph break would be a frame that Dynamo compiles (it counts a kernel's writes twice)."""
+    """A frame of ours, where a call after a graph break would be a frame that Dynamo compiles (it counts a kernel's writes twice).
+
+    autocast has done its part before a kernel is called: what a kernel computes with has the dtypes of its operands.
+    """
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
+        if torch.is_autocast_enabled(DEVICE_NAME):
+            with torch.autocast(DEVICE_NAME, enabled=False):
+                return function(*arguments, **keywords)
         return function(*arguments, **keywords)
 
     hide_from_dynamo(kernel, callees=True)

@@ -174,6 +174,17 @@ def _grid_sampler_2d(x: torch.Tensor, grid: torch.Tensor, *how: int | bool) -> t
     return steps(accumulating(x), accumulating(grid), *how).to(x.dtype)
 
 
+def _equal(x: torch.Tensor, y: torch.Tensor) -> bool:
+    return x.shape == y.shape and bool(torch.all(x == y))
+
+
+def _index_put(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False, unsafe: bool = False
+) -> torch.Tensor:
+    """By its other name, under which the gradient of an index calls it."""
+    return torch.ops.aten.index_put_(x, indices, values, accumulate)
+
+
 COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "sort.values_stable": _with_outs(torch.ops.aten.sort.stable, "values", "indices"),
     "topk.values": _with_outs(torch.ops.aten.topk.default, "values", "indices"),
@@ -181,6 +192,8 @@ COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "min.dim_min": _with_outs(torch.ops.aten.min.dim, "min", "min_indices"),
     "aminmax": _aminmax,
     "aminmax.out": _with_outs(_aminmax, "min", "max"),
+    "equal": _equal,
+    "_index_put_impl_": _index_put,
     "addbmm": _addbmm,
     "addbmm_": _in_place(_addbmm),
     "addbmm.out": with_out(_addbmm),

@@ -31,31 +31,40 @@ def _rows_in_block(count: int, experts: int) -> int:
     return 1 if count <= 2 * experts else 16 if count <= 32 * experts else 64
 
 
-def _group_of(places: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """In which group each place lies; behind the last end, in the last group."""
-    passed = (ends.unsqueeze(0) <= places.unsqueeze(1)).sum(1)
-    return torch.clamp(passed, max=ends.shape[0] - 1)
+def _largest(values: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
+    """Per row of `where`, the largest of the rising values that it lets through; 0 where it lets none."""
+    return torch.amax(torch.where(where, values.unsqueeze(0), 0.0), 1)
+
+
+def _number_of(chosen: torch.Tensor) -> torch.Tensor:
+    return torch.where(chosen, 1.0, 0.0).sum(1)
 
 
 def _blocks(count: int, ends: torch.Tensor) -> _Blocks:
-    experts, size = ends.shape[0], _rows_in_block(count, ends.shape[0])
-    numbers = torch.arange(count, device=ends.device)
-    expert = _group_of(numbers, ends)
+    """Counted in float32, exact below 2**24: the hardware has no arithmetic of integers."""
+    experts, size, device = ends.shape[0], _rows_in_block(count, ends.shape[0]), ends.device
+    ends = ends.to(torch.float32)
+    numbers = torch.arange(count, device=device, dtype=torch.float32)
+    passed = ends.unsqueeze(0) <= numbers.unsqueeze(1)
     if size == 1:
-        return _Blocks(numbers.unsqueeze(1), (numbers < ends[-1]).unsqueeze(1), expert, numbers)
-    begins = torch.cat([ends.new_zeros(1), ends[:-1]])
-    used = (ends - begins + (size - 1)) // size
-    last = torch.cumsum(used, 0)
-    first = last - used
-    blocks = torch.arange(experts + count // size, device=ends.device)
-    of_block = _group_of(blocks, last)
-    within = torch.arange(size, device=ends.device)
-    rows = (begins[of_block] + (blocks - first[of_block]) * size).unsqueeze(1) + within
-    filled = rows < ends[of_block].unsqueeze(1)
-    ahead = numbers - begins[expert]
-    place = (first[expert] + ahead // size) * size + ahead % size
-    limit = size * blocks.shape[0] - 1
-    return _Blocks(torch.clamp(rows, 0, count - 1), filled, of_block, torch.clamp(place, max=limit))
+        expert = torch.clamp(_number_of(passed), max=experts - 1)
+        inside = (numbers < ends[-1]).unsqueeze(1)
+        return _Blocks(torch.arange(count, device=device).unsqueeze(1), inside, expert.long(), numbers.long())
+    used = torch.floor((ends - torch.cat([ends.new_zeros(1), ends[:-1]]) + (size - 1)) * (1 / size))
+    order = torch.arange(experts, device=device, dtype=torch.float32)
+    last = torch.where(order.unsqueeze(0) <= order.unsqueeze(1), used.unsqueeze(0), 0.0).sum(1)
+    blocks = torch.arange(experts + count // size, device=device, dtype=torch.float32)
+    behind = last.unsqueeze(0) <= blocks.unsqueeze(1)
+    begin = _largest(ends, behind) + (blocks - _largest(last, behind)) * size
+    rows = begin.unsqueeze(1) + torch.arange(size, device=device, dtype=torch.float32)
+    end = torch.amin(torch.where(behind, float(count), ends.unsqueeze(0)), 1)
+    filled = (rows < end.unsqueeze(1)) & (blocks < last[-1]).unsqueeze(1)
+    expert = torch.clamp(_number_of(behind), max=experts - 1)
+    ahead = numbers - _largest(ends, passed)
+    full = torch.floor(ahead * (1 / size))
+    place = (_largest(last, passed) + full) * size + (ahead - full * size)
+    place = torch.clamp(place, max=size * blocks.shape[0] - 1)
+    return _Blocks(torch.clamp(rows, 0, count - 1).long(), filled, expert.long(), place.long())
 
 
 def _columns(matrices: torch.Tensor, times: int) -> Iterator[torch.Tensor]:
@@ -76,7 +85,7 @@ def rows_by_group(x: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -
     parts = [torch.bmm(gathered, part[blocks.expert]) for part in _columns(matrices, times)]
     made = (parts[0] if len(parts) == 1 else torch.cat(parts, 2)).flatten(0, 1)
     found = made if blocks.rows.shape[1] == 1 else made[blocks.place]
-    inside = torch.arange(count, device=x.device) < ends[-1]
+    inside = torch.arange(count, device=x.device, dtype=torch.float32) < ends[-1].to(torch.float32)
     return torch.where(inside.unsqueeze(1), found, 0)
 
 
@@ -134,12 +143,12 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
         low, high = torch.amin(values), torch.amax(values)
         alike = low == high
         low, high = torch.where(alike, low - 1, low), torch.where(alike, high + 1, high)
-    places = torch.clamp(((values - low) / (high - low) * bins).to(torch.int32), 0, bins - 1)
-    inside = (values >= low) & (values <= high)
+    places = torch.clamp(torch.floor((values - low) / (high - low) * bins), 0, bins - 1)
+    counted = torch.where((values >= low) & (values <= high), 1.0, 0.0)
     if flat.shape[0] * bins > _DENSE_COUNTS:
-        return torch.zeros(bins, device=x.device, dtype=torch.float32).index_add(0, places, inside.float()).to(x.dtype)
-    chosen = places.unsqueeze(0) == torch.arange(bins, device=x.device, dtype=torch.int32).unsqueeze(1)
-    return (chosen & inside).sum(1).to(x.dtype)
+        return values.new_zeros(bins).index_add(0, places.long(), counted).to(x.dtype)
+    wanted = torch.arange(bins, device=x.device, dtype=torch.float32).unsqueeze(1)
+    return torch.where(places.unsqueeze(0) == wanted, counted.unsqueeze(0), 0.0).sum(1).to(x.dtype)
 
 
 COMPOSITIONS: dict[str, Callable[..., Any]] = {"_grouped_mm": _grouped_mm, "histc": _histc}
