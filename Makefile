@@ -14,13 +14,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help:  ## this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: build  ## install everything into .venv and run the examples on the card
+demo: build models-libraries  ## install everything into .venv and run the examples on the card
 	$(BIN)/python examples/first_steps.py
 	$(BIN)/python examples/one_op_through_all_stages.py
 	$(BIN)/python examples/transformer_block.py
 	$(BIN)/python examples/tensor_allocate.py
 	$(BIN)/python examples/softmax.py
 	$(BIN)/python examples/run_a_kernel_directory.py
+	-$(BIN)/python -W ignore examples/chat.py "What is the capital of France?"
 	$(BIN)/python examples/explain_transformer_block.py build/transformer_block.html
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
@@ -106,7 +107,7 @@ fix: build  ## let the formatters and the linter repair what they can
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP_FILES)
 
-models: build $(VENV)/.models  ## models of transformers and real weights on the card, against the CPU; writes docs/models.md
+models: build models-libraries  ## models of transformers and real weights on the card, against the CPU; writes docs/models.md
 	$(BIN)/python -m tests.models
 
 bench: build  ## side-by-side benchmarks, then a scan of all operators; tables on the screen, JSON in bench/results

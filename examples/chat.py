@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, TextStreamer
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from tests.models.smollm2 import checkpoint  # noqa: E402
+from tests.models.smollm2 import checkpoint
 
 
 class Timed(TextStreamer):

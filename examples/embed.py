@@ -14,7 +14,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from tests.models.packages import MINILM  # noqa: E402
+from tests.models.packages import MINILM
 
 SENTENCES = (
     "A man is eating food.",
@@ -43,7 +43,9 @@ def main() -> None:
     seconds = time.perf_counter() - begin
     truth = SentenceTransformer(folder, device="cpu").encode(sentences, convert_to_tensor=True)
     alike = torch.nn.functional.cosine_similarity(here, truth)
-    print(f"{len(sentences)} sentences in {1e3 * seconds:.0f} ms here; on a card, predicted: {predicted.total_us / 1e3:.2f} ms")
+    print(
+        f"{len(sentences)} sentences in {1e3 * seconds:.0f} ms here; on a card, predicted: {predicted.total_us / 1e3:.2f} ms"
+    )
     print(f"cosine to float32 on the CPU: {alike.min():.5f} at least")
     near = torch.nn.functional.normalize(here, dim=-1)
     shares = near @ near.T - 2 * torch.eye(len(sentences))

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-import torch_spyre
 from torch import nn
+
+import torch_spyre
 
 Built = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
@@ -41,7 +42,9 @@ def builder(place: str) -> Callable[[], Built]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("place", nargs="?", help="file.py:function that returns (module, inputs)")
-    parser.add_argument("--out", type=Path, default=Path("build/your_model"), help="where the pages go (build/your_model)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/your_model"), help="where the pages go (build/your_model)"
+    )
     told = parser.parse_args()
     model, inputs = (builder(told.place) if told.place else block)()
     told.out.mkdir(parents=True, exist_ok=True)

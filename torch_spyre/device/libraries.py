@@ -161,7 +161,12 @@ def _pipeline(original: Function) -> Function:
 
     def init(self: Any, model: Any, *more: Any, device: Any = None, **keywords: Any) -> None:
         number = 0 if device is None and getattr(model, "hf_device_map", None) is None else device
-        if isinstance(number, int) and number >= 0 and _has_card() and _is_ours(torch.accelerator.current_accelerator()):
+        if (
+            isinstance(number, int)
+            and number >= 0
+            and _has_card()
+            and _is_ours(torch.accelerator.current_accelerator())
+        ):
             device = model.device if device is None and _is_ours(model.device) else torch.device(DEVICE_NAME, number)
         original(self, model, *more, **keywords, **({} if device is None else {"device": device}))
 

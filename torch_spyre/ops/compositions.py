@@ -179,7 +179,11 @@ def _equal(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 
 def _index_put(
-    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False, unsafe: bool = False
+    x: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    values: torch.Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
 ) -> torch.Tensor:
     """By its other name, under which the gradient of an index calls it."""
     return torch.ops.aten.index_put_(x, indices, values, accumulate)
