@@ -9,6 +9,7 @@ from openspyre.compiler.ir import Buffer, Op, Program, Role
 from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.compiler.structure import without_names
 from openspyre.compiler.timed.loop_growth import Flow
+from openspyre.spec.ops import TABLE, Kind
 
 
 def bytes_of(buffer: Buffer) -> int:
@@ -42,17 +43,17 @@ def crossing(flow: Flow, numbers: Collection[int]) -> list[Buffer]:
 
 
 def peak_bytes(program: Program) -> int:
-    """The most that its own temporaries take at once."""
+    """The most that its own temporaries take at once; what a map reads for the last time makes room for what it writes."""
     last = {access.buffer: number for number, op in enumerate(program.ops) for access in op.accesses}
     live: dict[str, int] = {}
     peak = 0
     for number, op in enumerate(program.ops):
-        for access in op.outputs:
-            buffer = program.buffer(access.buffer)
-            if buffer.role is Role.TEMP:
-                live[buffer.name] = bytes_of(buffer)
-        peak = max(peak, sum(live.values()))
-        live = {name: bytes_ for name, bytes_ in live.items() if last[name] > number}
+        left = {name: bytes_ for name, bytes_ in live.items() if last[name] > number}
+        made = [program.buffer(access.buffer) for access in op.outputs]
+        new = {buffer.name: bytes_of(buffer) for buffer in made if buffer.role is Role.TEMP}
+        in_place = TABLE[op.row].kind is Kind.POINTWISE
+        peak = max(peak, sum(live.values()), sum((left if in_place else live).values()) + sum(new.values()))
+        live = left | new
     return peak
 
 

@@ -148,8 +148,12 @@ class _Search:
             seed = next((n for n in users if n not in self.taken and self.flow.can_join(n)), None)
             if seed is None or name not in left:
                 continue
-            loops = list(self._loops(seed, name))
+            # Through all that is between the ops; if that does not pay, through large tensors alone.
+            loops = list(self._loops(seed, name, self._is_ours))
             best = self._best(loops)
+            if best is None:
+                fewer = [dims for dims in self._loops(seed, name, self._is_large) if dims not in loops]
+                loops, best = [*loops, *fewer], self._best(fewer)
             chain = None if best is None else TiledChain(tuple(best[0].items()), best[1], name, self.large[name])
             if chain is None or not self.planner.fit(self.program, [*chains, chain]):
                 left -= {name}.union(*map(self._inside, loops))
@@ -161,18 +165,15 @@ class _Search:
         return chains
 
     # --- loops
-    def _loops(self, seed: int, name: str) -> Iterator[dict[int, int]]:
-        """Loops around an op along each dim in which it walks through a tensor: through large tensors alone, and through all."""
+    def _loops(self, seed: int, name: str, joins: Callable[[str], bool]) -> Iterator[dict[int, int]]:
+        """Loops around an op along each dim in which it walks through a tensor."""
         op = self.flow.ops[seed]
         access = next(a for a in op.accesses if a.buffer == name)
-        seen: list[dict[int, int]] = []
         for dim, extent in enumerate(op.dims):
             if extent.size > 1 and not extent.reduced and access.strides[dim]:
-                for joins in (self._is_large, self._is_ours):
-                    dims = grown(self.flow, seed, dim, joins, self.taken)
-                    if len(dims) > 1 and dims not in seen:
-                        seen.append(dims)
-                        yield dims
+                dims = grown(self.flow, seed, dim, joins, self.taken)
+                if len(dims) > 1:
+                    yield dims
 
     def _is_large(self, name: str) -> bool:
         return name in self.large
@@ -197,15 +198,15 @@ class _Search:
 
     def _first_gains(self, dims: dict[int, int]) -> Iterator[Gain]:
         """With tiles that fit, and, where these are few, with one tile for each place of the dim: a batch of one is no batch."""
-        program, size = region(self.flow, dims), tiled_size(self.flow, dims)
-        counts, peak = _counts(size), peak_bytes(program)
-        begin = next((count for count in counts if count * self.planner.room >= peak), None)
-        for count in dict.fromkeys([begin, size if size in counts else None]):
-            if count is not None and (gain := self._gain(dims, program, count)) is not None:
+        program, counts = region(self.flow, dims), self._counts(dims)
+        size = tiled_size(self.flow, dims)
+        for count in dict.fromkeys([*counts[:1], *([size] if size in counts else [])]):
+            if (gain := self._gain(dims, program, count)) is not None:
                 yield gain
 
     def _with_other_counts(self, dims: dict[int, int], best: Gain) -> Gain:
-        program, counts = region(self.flow, dims), _counts(tiled_size(self.flow, dims))
+        """As long as it gains, more tiles, then fewer."""
+        program, counts = region(self.flow, dims), self._counts(dims)
         place = counts.index(best.count)
         for others in (counts[place + 1 :], counts[:place][::-1]):
             for count in others:
@@ -214,6 +215,11 @@ class _Search:
                     break
                 best = gain
         return best
+
+    def _counts(self, dims: dict[int, int]) -> list[int]:
+        """Numbers of tiles from the fewest with which the temporaries of a loop fit on."""
+        peak = peak_bytes(region(self.flow, dims))
+        return [n for n in _counts(tiled_size(self.flow, dims)) if n * self.planner.room >= peak]
 
     def _gain(self, dims: dict[int, int], program: Program, count: int) -> Gain | None:
         along = tuple(dims.values())
