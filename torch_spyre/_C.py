@@ -8,6 +8,7 @@ from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.formats import DataFormats, ElementArrangement, get_device_dtype, get_elem_in_stick
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.device.api import current_device, device_count, set_device
+from torch_spyre.device.host_pool import SharedHostPool, copy_tensor_raw
 from torch_spyre.device.kernels import launch_jobplan, launch_kernel, prepare_kernel
 from torch_spyre.device.layouts import (
     empty_with_layout,
@@ -37,8 +38,8 @@ from torch_spyre.device.streams import (
 from torch_spyre.device.streams import set_stream as set_current_stream
 
 __all__ = [
-    "DataFormats", "ElementArrangement", "JobPlan", "SpyreTensorLayout", "_get_default_generator",
-    "as_strided_with_layout", "copy_tensor", "current_device", "current_stream", "default_stream", "device_count",
+    "DataFormats", "ElementArrangement", "JobPlan", "SharedHostPool", "SpyreTensorLayout", "_get_default_generator",
+    "as_strided_with_layout", "copy_tensor", "copy_tensor_raw", "current_device", "current_stream", "default_stream", "device_count",
     "empty_with_layout", "encode_constant", "free_runtime", "get_device_dtype", "get_downcast_warning",
     "get_elem_in_stick", "get_rng_state", "get_spyre_tensor_layout", "get_stream_from_pool", "host_compute_stream",
     "host_compute_stream_by_id", "initial_seed", "launch_jobplan", "launch_kernel", "manual_seed",

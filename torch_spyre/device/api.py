@@ -12,6 +12,7 @@ from openspyre.spec.formats import DataFormats, ElementArrangement, get_device_d
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
 from torch_spyre.device import memory, random, streams
+from torch_spyre.device.blocks import block_pool, copy_blocks
 from torch_spyre.device.layouts import (
     device_tensor_layout,
     empty,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataFormats", "ElementArrangement", "Event", "FallbackWarning", "SpyreDeviceProperties", "SpyreTensorLayout", "Stream",
-    "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
+    "block_pool", "copy_blocks", "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
     "device_tensor_layout", "empty", "empty_cache", "enable_sanitizer", "fallback_stats", "fault_injection", "get_amp_supported_dtype",
     "get_device_capability", "get_device_dtype", "get_device_name", "get_device_properties", "get_downcast_warning",
     "get_rng_state", "get_rng_state_all", "get_spyre_tensor_layout", "init", "initial_seed", "is_available",

@@ -196,6 +196,7 @@ PYBIND11_MODULE(_torch, m) {
   bind_graphs(m);
   bind_copy_log(m);
   bind_observer(m);
+  bind_raw_copy(m);
 
   m.def("get_downcast_warning", &downcast_warning);
   m.def("set_downcast_warning", &set_downcast_warning);
