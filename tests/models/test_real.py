@@ -70,7 +70,7 @@ def test_a_pipeline_runs_on_the_card():
             expected = AutoModel.from_pretrained(folder, dtype=torch.float32)(**inputs).last_hidden_state[0]
         assert distance(found, expected) < 0.03
     assert pipeline("feature-extraction", model=str(folder), tokenizer=tokenizer, device=-1).model.device.type == "cpu"
-    with pytest.raises(ValueError, match=r"no card 7|spyre:7|device"):
+    with pytest.raises(ValueError, match="spyre:7"):
         pipeline("feature-extraction", model=str(folder), tokenizer=tokenizer, device=7)
 
 

@@ -58,6 +58,18 @@ def test_attention_over_a_growing_cache_is_compiled_per_64_keys(
     assert _compiled(lambda: [_attend(queries, length, dtype, masked=masked) for length in lengths]) == 0
 
 
+@pytest.mark.parametrize("length", (1, 7))
+def test_a_mask_of_one_number_for_all_keys_lets_none_through_that_are_filled_up(length: int) -> None:
+    """A cache begins with one key when others have grown already; or one number stands for all keys."""
+    for other in LENGTHS:
+        _attend(1, other, torch.float16, masked=True)
+    q, k, v = (torch.randn(1, heads, rows, 64).half() for heads, rows in ((4, 1), (2, length), (2, length)))
+    mask = torch.zeros(1, 1, 1, 1).half()
+    expected = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), mask.double(), enable_gqa=True)
+    result = F.scaled_dot_product_attention(*(x.to("spyre") for x in (q, k, v, mask)), enable_gqa=True)
+    torch.testing.assert_close(result.cpu().double(), expected, rtol=0, atol=_ATOL[torch.float16])
+
+
 def test_heads_without_a_batch_grow_as_well() -> None:
     for length in LENGTHS:
         result, expected = _attend(1, length, torch.float16, dims=3)

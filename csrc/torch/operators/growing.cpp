@@ -17,12 +17,13 @@ constexpr int64_t kFilledUpTo = 64;  // lanes of a stick: filled up so far, a ro
 
 int64_t filled_up(int64_t length) { return (length + kFilledUpTo - 1) / kFilledUpTo * kFilledUpTo; }
 
-at::Tensor padded_mask(const at::Tensor& mask, int64_t queries, int64_t keys) {
+// Its last dim is written out, of which one number may stand for all keys: those behind have another.
+at::Tensor padded_mask(const at::Tensor& mask, int64_t queries, int64_t length, int64_t keys) {
   std::vector<int64_t> sizes = mask.sizes().vec();
-  if (sizes.back() != 1) sizes.back() = keys;
+  sizes.back() = keys;
   if (sizes[sizes.size() - 2] != 1) sizes[sizes.size() - 2] = queries;
   at::Tensor padded = at::full(sizes, -std::numeric_limits<double>::infinity(), mask.options());
-  padded.narrow(-1, 0, mask.size(-1)).narrow(-2, 0, mask.size(-2)).copy_(mask);
+  padded.narrow(-1, 0, length).narrow(-2, 0, mask.size(-2)).copy_(mask);
   return padded;
 }
 
@@ -133,7 +134,7 @@ std::optional<StandIns> padded_attention(Growth& growth, const torch::jit::Stack
   }
   made.arguments[1] = padded_rows(key, keys);
   made.arguments[2] = padded_rows(value, keys);
-  if (masked) made.arguments[3] = padded_mask(given(3).toTensor(), queries, keys);
+  if (masked) made.arguments[3] = padded_mask(given(3).toTensor(), queries, length, keys);
   if (!masked && !causal) {
     const at::Tensor mask = length_mask(length, keys, query.options());
     made.arguments[3] = query.dim() == 4 ? mask : mask.squeeze(0);
