@@ -16,6 +16,7 @@ namespace {
 class MapStep final : public PreparedStep {
  public:
   MapStep(const Step& step, Isa isa) : step_(step), on_one_core_(step), inputs_(step, isa) {
+    inputs_.leave_out_unnamed();
     code_ = compile(step.code, inputs_.registers(), vector_kernels(isa));
     for (size_t i = 0; i < step.outputs.size(); ++i)
       stores_.push_back(store_port(step.outputs[i], code_.types[i], step.lane.lanes, vector_kernels(isa)));
@@ -138,7 +139,7 @@ class MapStep final : public PreparedStep {
   static constexpr int64_t kLongLoop = 8;
   const Step& step_;
   Step on_one_core_;  // the step without its split
-  const StepInputs inputs_;
+  StepInputs inputs_;
   std::vector<Port> stores_;
   CompiledCode code_;
   BoxParts parts_, all_parts_;
