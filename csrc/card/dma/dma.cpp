@@ -257,6 +257,37 @@ void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte*
   }
 }
 
+// Whole sticks, or halves that make one, go from layout to layout at once: where the source's lanes are contiguous and
+// all alike, it is linear memory to the target. False: something else is better, or a value does not fit.
+bool move_sticks(const DeviceView& source, const DeviceView& target, const convert::Conversion& convert) {
+  const auto lanes_of = [](const DeviceView& view) { return elems_per_stick(view.shape->layout().format); };
+  const auto in_sticks = [&](const std::vector<Piece>& pieces) {
+    return pieces.size() == 1 && !pieces[0].irregular && pieces[0].row.size() == 1 &&
+           pieces[0].row[0].lanes >= std::min(lanes_of(source), lanes_of(target));
+  };
+  const auto pieces =
+      dma::plan(*source.shape, source.offset, dma::merged_axes(source.size, target.stride, source.stride));
+  if (!in_sticks(pieces)) return false;
+  const Run& run = pieces[0].row[0];
+  DeviceView to = target;
+  to.offset += pieces[0].host;
+  std::vector<Axis> axes = pieces[0].axes;
+  axes.push_back({run.tiles, run.lanes, 0, run.tile_stride});
+  axes.push_back({run.lanes, 1, 0, 1});
+  std::vector<int64_t> stride;
+  to.size.clear();
+  to.stride.clear();
+  for (const Axis& axis : axes) {
+    if (axis.host == 0) return false;  // places that are written again and again
+    to.size.push_back(axis.count);
+    to.stride.push_back(axis.host);
+    stride.push_back(axis.device);
+  }
+  if (!in_sticks(dma::plan(*to.shape, to.offset, dma::merged_axes(to.size, stride, to.stride)))) return false;
+  const int itemsize = device_itemsize(source.shape->layout().format);
+  return move_view(to, source.memory + (pieces[0].device + run.device) * itemsize, itemsize, stride, convert, true);
+}
+
 void move_across(const DeviceView& source, const DeviceView& target, const convert::Conversion& convert, bool overlap) {
   if (same_places(source, target) && element_of(source) == element_of(target)) {
     if (source.memory == target.memory) return;
@@ -265,6 +296,7 @@ void move_across(const DeviceView& source, const DeviceView& target, const conve
       return;
     }
   }
+  if (!overlap && move_sticks(source, target, convert)) return;
   const int64_t elements = count_elements(source.size);
   const int64_t staged = overlap ? elements : std::min(elements, kStageElements);
   const int64_t itemsize = device_itemsize(source.shape->layout().format);

@@ -47,6 +47,17 @@ inline float sen169_to_float(uint16_t code) {
   return std::bit_cast<float>(sign | ((magnitude << 14) + (96u << 23)));
 }
 
+// What a step stores: rounded once, ties away from zero; infinity beyond the range; a NaN has no sign (N1, N2).
+inline uint16_t float_to_sen169(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return kSen169NaN;
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const uint32_t rounded = magnitude + 0x2000u;
+  if (rounded >= ((159u << 23) | (510u << 14))) return sign | kSen169Infinity;
+  return rounded < (96u << 23) ? sign : static_cast<uint16_t>(sign | ((rounded >> 14) - (96u << 9)));
+}
+
 // --- runs of elements ------------------------------------------------------------------------------------------------
 // How a device buffer's elements are to be read: the user's type and the format its bits are in.
 struct DeviceElement {

@@ -118,9 +118,9 @@ struct FmodLane {
   }
   LANE static float fast(float x, float y) {
     const double a = static_cast<double>(magnitude(x)), b = static_cast<double>(magnitude(y));
-    const double q = static_cast<double>(static_cast<int32_t>(a < b ? 0.0 : a / b));
+    const double q = __builtin_trunc(a / b);
     const double rest = fma(-q, b, a);
-    return with_sign(static_cast<float>(rest < 0.0 ? rest + b : rest), x);
+    return with_sign(static_cast<float>(rest + (rest < 0.0 ? b : 0.0)), x);
   }
   inline static float slow(float x, float y) {
     const float a = magnitude(x), b = magnitude(y);

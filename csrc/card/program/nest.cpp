@@ -90,6 +90,30 @@ NestWalk::NestWalk(const Nest& nest, const StreamOffsets& base, int64_t first) :
   }
 }
 
+// Points of the innermost loop are equally far apart: all of them that are asked for are told at once.
+void NestWalk::next(int points, int streams, ChunkOffsets& offsets) {
+  const size_t moving = static_cast<size_t>(std::min(streams, nest_.streams));
+  for (size_t s = moving; s < static_cast<size_t>(streams); ++s) std::fill_n(offsets.at[s].begin(), points, here_[s]);
+  for (size_t p = 0; p < static_cast<size_t>(points);) {
+    if (nest_.loops.empty()) {
+      for (size_t s = 0; s < moving; ++s) offsets.at[s][p] = here_[s];
+      ++p;
+      continue;
+    }
+    const size_t last = nest_.loops.size() - 1;
+    const NestLoop& inner = nest_.loops[last];
+    const auto count = std::min<int64_t>(points - static_cast<int64_t>(p), inner.extent - index_[last]);
+    for (size_t s = 0; s < moving; ++s) {
+      int64_t* at = &offsets.at[s][p];
+      for (int64_t i = 0; i < count; ++i) at[i] = here_[s] + i * inner.stride[s];
+    }
+    p += static_cast<size_t>(count);
+    index_[last] += count - 1;
+    for (size_t s = 0; s < static_cast<size_t>(nest_.streams); ++s) here_[s] += (count - 1) * inner.stride[s];
+    advance();
+  }
+}
+
 void NestWalk::advance() {
   for (size_t k = nest_.loops.size(); k-- > 0;) {
     const NestLoop& loop = nest_.loops[k];
@@ -98,13 +122,6 @@ void NestWalk::advance() {
     for (size_t s = 0; s < static_cast<size_t>(nest_.streams); ++s) here_[s] += steps * loop.stride[s];
     if (!wraps) return;
     index_[k] = 0;
-  }
-}
-
-void NestWalk::next(int points, int streams, ChunkOffsets& offsets) {
-  for (size_t p = 0; p < static_cast<size_t>(points); ++p) {
-    for (size_t s = 0; s < static_cast<size_t>(streams); ++s) offsets.at[s][p] = here_[s];
-    advance();
   }
 }
 

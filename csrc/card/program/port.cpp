@@ -290,4 +290,21 @@ void copy_blocks(const CopiedBlocks& copied, int blocks, int valid) {
   copy_vectors(copied, blocks, valid);
 }
 
+void copy_run(const std::byte* source, std::byte* target, int64_t count, const BlockRun& run) {
+  if (run.source_stride == run.block && run.target_stride == run.block) {
+    std::memmove(target, source, static_cast<size_t>(count * run.block));
+    return;
+  }
+  if (run.block == kStickBytes) {  // a constant size is a few vector moves instead of a call
+    for (int64_t i = 0; i < count; ++i, source += run.source_stride, target += run.target_stride) {
+      std::array<std::byte, kStickBytes> stick;
+      std::memcpy(stick.data(), source, kStickBytes);
+      std::memcpy(target, stick.data(), kStickBytes);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i, source += run.source_stride, target += run.target_stride)
+    std::memmove(target, source, static_cast<size_t>(run.block));
+}
+
 }  // namespace openspyre

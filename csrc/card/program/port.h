@@ -61,4 +61,10 @@ struct CopiedBlocks {
 bool can_copy(const Port& load, const Port& store);
 void copy_blocks(const CopiedBlocks& copied, int blocks, int valid);
 
+// The same for blocks at equal distances, all in bytes.
+struct BlockRun {
+  int64_t source_stride, target_stride, block;
+};
+void copy_run(const std::byte* source, std::byte* target, int64_t count, const BlockRun& run);
+
 }  // namespace openspyre

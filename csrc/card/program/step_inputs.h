@@ -34,10 +34,23 @@ class StepInputs {
 
   const std::vector<CodeInput>& registers() const { return registers_; }
 
+  // What the step's code never names is not loaded, as the places of what is filled with one number.
+  void leave_out_unnamed() {
+    std::vector<bool> named(ports_.size(), false);
+    const auto name = [&](uint8_t number) {
+      if (number < named.size()) named[number] = true;
+    };
+    for (const Instruction& instruction : step_.code.instructions)
+      for (const uint8_t source : instruction.sources()) name(source);
+    for (const uint8_t result : step_.code.results) name(result);
+    left_out_.resize(ports_.size());
+    for (size_t i = 0; i < named.size(); ++i) left_out_[i] = !named[i];
+  }
+
   // Scalars, and splats that never move.
   void set_kept(const StepArguments& arguments, const CompiledCode& code, const Slots& slots) const {
     for (size_t i = 0; i < ports_.size(); ++i) {
-      if (!registers_[i].kept) continue;
+      if (!registers_[i].kept || is_left_out(i)) continue;
       Lane* target = slots[code.inputs[i]];
       if (ports_[i].kind == OperandKind::Scalar) {
         std::fill_n(target, kChunkLanes, arguments.scalars[static_cast<size_t>(step_.inputs[i].symbol)]);
@@ -52,7 +65,7 @@ class StepInputs {
   void load(const StepArguments& arguments, const CompiledCode& code, const Slots& slots, const ChunkOffsets& offsets,
             int blocks, int valid) const {
     for (size_t i = 0; i < ports_.size(); ++i)
-      if (!registers_[i].kept) load(i, arguments, offsets, blocks, slots[code.inputs[i]], valid);
+      if (!registers_[i].kept && !is_left_out(i)) load(i, arguments, offsets, blocks, slots[code.inputs[i]], valid);
   }
 
   void load(size_t input, const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target,
@@ -69,9 +82,12 @@ class StepInputs {
             std::all_of(operand.stride.begin(), operand.stride.end(), [](int64_t stride) { return stride == 0; }));
   }
 
+  bool is_left_out(size_t input) const { return input < left_out_.size() && left_out_[input]; }
+
   const Step& step_;
   std::vector<Port> ports_;
   std::vector<CodeInput> registers_;
+  std::vector<bool> left_out_;
 };
 
 }  // namespace openspyre

@@ -212,6 +212,7 @@ class ScatterStep final : public IndexedStep {
     split.run([&](int core, int64_t, int64_t) {
       set_constants(code_, RegisterFile::mine().slots());
       const StreamOffsets base = stream_base(strides_, core_box(step_, cores.first + core));
+      if (moves_elements()) return move_elements(arguments, base);
       each_chunk(NestWalk(nest_, base, 0), points, kBlockStream + 1,
                  [&](ChunkOffsets& offsets, int blocks) { run_chunk(arguments, offsets, blocks); });
     });
@@ -220,23 +221,67 @@ class ScatterStep final : public IndexedStep {
  private:
   static constexpr int kBlockStream = 3;  // the lane block's number, after values, index and target
 
-  // Single elements that are only copied need no registers.
-  bool copies_elements() const {
-    return is_copy_ && !step_.accumulate && values_.kind == OperandKind::Splat && store_.kind == OperandKind::Splat &&
-           index_is_plain();
+  // Single elements that are copied or added need no registers.
+  bool moves_elements() const {
+    const DataFormat format = step_.outputs[0].element.format;
+    const bool adds = format == DataFormat::IEEE_FP32 || format == DataFormat::IEEE_INT32 ||
+                      (format == DataFormat::SEN169_FP16 && register_type(step_.outputs[0]) == RegisterType::Float);
+    return is_copy_ && values_.kind == OperandKind::Splat && store_.kind == OperandKind::Splat && index_is_plain() &&
+           (!step_.accumulate || adds);
   }
 
-  void copy_elements(const StepArguments& arguments, const ChunkOffsets& offsets, int blocks) const {
-    for (size_t b = 0; b < static_cast<size_t>(blocks); ++b) {
-      const Lane index = plain_index(arguments, offsets, b);
-      const int64_t place = static_cast<int64_t>(index) * step_.index_stride * store_.itemsize;
-      std::memmove(arguments.outputs[0] + offsets.at[2][b] + place, arguments.inputs[0] + offsets.at[0][b],
-                   static_cast<size_t>(store_.itemsize));
+  // target = combine(target, value) for one element after the other, in the order of the loops.
+  template <typename Code, typename Combine>
+  void move_elements(const StepArguments& arguments, const StreamOffsets& base, Combine&& combine) const {
+    const bool single = nest_.loops.empty();
+    const NestLoop inner = single ? NestLoop{1, {}} : nest_.loops.back();
+    Nest around = nest_;
+    if (!single) around.loops.pop_back();
+    NestWalk walk(around, base, 0);
+    for (int64_t n = around.points(); n > 0; --n, walk.advance()) {
+      const std::byte* value = arguments.inputs[0] + walk.here()[0];
+      const std::byte* index = arguments.inputs[1] + walk.here()[1];
+      std::byte* target = arguments.outputs[0] + walk.here()[2];
+      for (int64_t i = 0; i < inner.extent; ++i) {
+        Lane row;
+        Code added, old;
+        std::memcpy(&row, index + i * inner.stride[1], sizeof row);
+        std::memcpy(&added, value + i * inner.stride[0], sizeof added);
+        std::byte* place = target + i * inner.stride[2] +
+                           static_cast<int64_t>(checked(row)) * step_.index_stride * int64_t{sizeof(Code)};
+        std::memcpy(&old, place, sizeof old);
+        const Code next = combine(old, added);
+        std::memcpy(place, &next, sizeof next);
+      }
+    }
+  }
+
+  void move_elements(const StepArguments& arguments, const StreamOffsets& base) const {
+    const auto set = [](auto, auto added) { return added; };
+    if (!step_.accumulate) {
+      switch (store_.itemsize) {
+        case 1:
+          return move_elements<uint8_t>(arguments, base, set);
+        case 2:
+          return move_elements<uint16_t>(arguments, base, set);
+        default:
+          return move_elements<uint32_t>(arguments, base, set);
+      }
+    }
+    const auto sum = [](auto old, auto added) { return old + added; };  // integers wrap: they are unsigned here
+    switch (step_.outputs[0].element.format) {
+      case DataFormat::IEEE_FP32:
+        return move_elements<float>(arguments, base, sum);
+      case DataFormat::IEEE_INT32:
+        return move_elements<uint32_t>(arguments, base, sum);
+      default:
+        return move_elements<uint16_t>(arguments, base, [](uint16_t old, uint16_t added) {
+          return float_to_sen169(sen169_to_float(old) + sen169_to_float(added));
+        });
     }
   }
 
   void run_chunk(const StepArguments& arguments, ChunkOffsets& offsets, int blocks) const {
-    if (copies_elements()) return copy_elements(arguments, offsets, blocks);
     const Slots& slots = RegisterFile::mine().slots();
     int64_t* to = offsets.at[2].data();
     add_indices(arguments, offsets, blocks, store_.itemsize, to);

@@ -16,6 +16,7 @@ namespace {
 class MapStep final : public PreparedStep {
  public:
   MapStep(const Step& step, Isa isa) : step_(step), on_one_core_(step), inputs_(step, isa) {
+    inputs_.leave_out_unnamed();
     code_ = compile(step.code, inputs_.registers(), vector_kernels(isa));
     for (size_t i = 0; i < step.outputs.size(); ++i)
       stores_.push_back(store_port(step.outputs[i], code_.types[i], step.lane.lanes, vector_kernels(isa)));
@@ -49,7 +50,9 @@ class MapStep final : public PreparedStep {
       inputs_.set_kept(arguments, code_, RegisterFile::mine().slots());
       parts.each(step, cores.first + core, first, last,
                  [&](const Nest& nest, const StreamOffsets& base, int64_t begin, int64_t end, int valid) {
-                   if (copied_ >= 0)
+                   if (copied_ >= 0 && copies_runs(nest))
+                     copy_runs(arguments, nest, base, begin, end, valid);
+                   else if (copied_ >= 0)
                      copy_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
                    else
                      run_part(arguments, NestWalk(nest, base, begin), end - begin, valid);
@@ -78,6 +81,26 @@ class MapStep final : public PreparedStep {
     for (size_t i = 0; i < step_.inputs.size(); ++i)
       if (code_.results[0] == code_.inputs[i] && can_copy(inputs_.port(i), stores_[0])) return static_cast<int>(i);
     return -1;
+  }
+
+  // Blocks that lie whole on both sides, in loops long enough to find their places once per loop.
+  bool copies_runs(const Nest& nest) const {
+    return inputs_.port(static_cast<size_t>(copied_)).kind == OperandKind::Vector && !nest.loops.empty() &&
+           nest.loops.back().extent >= kLongLoop;
+  }
+
+  void copy_runs(const StepArguments& arguments, const Nest& nest, const StreamOffsets& base, int64_t begin,
+                 int64_t end, int valid) const {
+    const auto input = static_cast<size_t>(copied_);
+    const size_t output = step_.inputs.size();
+    const NestLoop& inner = nest.loops.back();
+    const BlockRun run{inner.stride[input], inner.stride[output], int64_t{valid} * stores_[0].itemsize};
+    for (int64_t point = begin; point < end;) {
+      const int64_t count = std::min(inner.extent - point % inner.extent, end - point);
+      const StreamOffsets here = NestWalk(nest, base, point).here();
+      copy_run(arguments.inputs[input] + here[input], arguments.outputs[0] + here[output], count, run);
+      point += count;
+    }
   }
 
   void copy_part(const StepArguments& arguments, NestWalk walk, int64_t points, int valid) const {
@@ -113,9 +136,10 @@ class MapStep final : public PreparedStep {
     }
   }
 
+  static constexpr int64_t kLongLoop = 8;
   const Step& step_;
   Step on_one_core_;  // the step without its split
-  const StepInputs inputs_;
+  StepInputs inputs_;
   std::vector<Port> stores_;
   CompiledCode code_;
   BoxParts parts_, all_parts_;
