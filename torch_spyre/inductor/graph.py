@@ -148,6 +148,11 @@ def key_of(graph: Graph) -> str:
     return hashlib.sha256(repr(decisive).encode()).hexdigest()
 
 
+def names_in(text: str) -> set[str]:
+    """Symbols and functions of an expression."""
+    return set(_NAME.findall(text))
+
+
 def _renamed(extent: Extent, symbols: Mapping[str, str]) -> Extent:
     return extent if isinstance(extent, int) else _NAME.sub(lambda found: symbols.get(found[0], found[0]), extent)
 
