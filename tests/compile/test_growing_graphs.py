@@ -56,6 +56,8 @@ PADDED: dict[str, Function] = {
     "masked": lambda x: attended(x, attn_mask=(x.sum(-1) > 0)[:, None, None, :].expand(1, 1, x.shape[1], -1).logical_or(
         torch.ones(x.shape[1], x.shape[1], device=x.device, dtype=torch.bool).tril())),
     "values_that_are_infinite_there": lambda x: F.scaled_dot_product_attention(heads(x), heads(x), heads(1 / x)),
+    "shifted": lambda x: x[:, 1:] - x[:, :-1],
+    "sum_of_what_is_shifted": lambda x: (1 / x)[:, 1:].sum(1) - x[:, :-1].sum(1),
     "last_row": lambda x: x[:, -1] * 2,
     "last_rows": lambda x: x[:, -3:].exp() @ W.to(x),
     "first_rows": lambda x: x[:, :2] + 1,
@@ -72,7 +74,6 @@ NOT_PADDED: dict[str, Function] = {
     "largest_over_it": lambda x: x.argmax(1).to(x.dtype),
     "joined_along_it": lambda x: torch.cat([x, x[:, :2]], 1),
     "flattened": lambda x: x.reshape(-1, 3).sum(-1),
-    "shifted": lambda x: x[:, 1:] - x[:, :-1],
     "turned_around": lambda x: x.flip(1),
     "reshaped_across": lambda x: x.reshape(1, 96, -1).sum(-1),
 }
@@ -126,6 +127,35 @@ def test_what_cannot_be_padded_is_compiled_for_every_size(name: str, caplog: pyt
     with caplog.at_level(logging.INFO, "spyre.compiler"):
         assert all(_run(NOT_PADDED[name], (21, 22, 37)))
     assert any("compiled for every size" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
+def test_caches_that_grow_by_a_row_share_a_program(dtype: torch.dtype) -> None:
+    """Two caches, each with a symbol of its own; the next step takes what this one made."""
+
+    def step(keys: torch.Tensor, values: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        keys, values = torch.cat([keys, x], 2), torch.cat([values, 1 / x], 2)
+        seen = torch.arange(keys.shape[2], device=x.device) >= keys.shape[2] - 40
+        bias = torch.where(seen, 0.0, float("-inf")).to(x.dtype)[None, None, None]
+        weights = (x @ keys.transpose(-1, -2)).softmax(-1)
+        return keys, values, F.scaled_dot_product_attention(x, keys, values, bias), weights @ values, keys[:, :, -2:]
+
+    compiled = torch.compile(step, dynamic=True, fullgraph=True)
+    host = [torch.rand(1, 3, 30, 64).add(0.5) for _ in range(2)]
+    card = [cache.to(dtype).to("spyre") for cache in host]
+    host, counts = [cache.cpu().double() for cache in card], []
+    for _ in range(50):
+        x = torch.rand(1, 3, 1, 64).add(0.5).to(dtype)
+        *host, attended, weighted, last = step(*host, x.double())
+        before = launch.counts()["specialisations"]
+        *card, on_card, also, ends = compiled(*card, x.to("spyre"))
+        counts.append(launch.counts()["specialisations"] - before)
+        tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.float16 else {"rtol": 1e-4, "atol": 1e-4}
+        pairs = [*zip(host, card, strict=True), (attended, on_card), (weighted, also), (last, ends)]
+        for expected, got in pairs:
+            assert got.is_contiguous() or got is ends
+            torch.testing.assert_close(got.cpu().double(), expected, **tolerance)
+    assert sum(map(bool, counts)) <= 3  # the first length, and two buckets
 
 
 def test_buckets() -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from torch_spyre import _torch
-from torch_spyre.inductor.graph import Extent, Graph, Value, evaluate, from_text, key_of, to_text
-from torch_spyre.inductor.lowering.pad_graph import Unpaddable, pad_graph
+from torch_spyre.inductor.graph import Extent, Value, evaluate, from_text, key_of, names_in, to_text
+from torch_spyre.inductor.lowering.pad_graph import PaddedGraph, Unpaddable, pad_graph
 
 _log = logging.getLogger("spyre.compiler")
 _STEP = 64  # elements of a stick: up to there a dim is padded in memory anyway
@@ -33,28 +33,30 @@ def bucket(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Padded:
-    """A graph whose symbol number `place` is padded."""
+    """A padded graph, opened; its size stands at these `places` among the symbols of the graph it was made of."""
 
-    graph: Graph
+    made: PaddedGraph
     compiled: _torch.CompiledGraph
-    place: int
+    places: tuple[int, ...]
+
+    def serves(self, symbols: Sequence[int], others: set[tuple[int, ...]]) -> bool:
+        """Whether it is one size that varies, and all else is as it was before."""
+        return len({symbols[place] for place in self.places}) == 1 and self.others(symbols) in others
+
+    def others(self, symbols: Sequence[int]) -> tuple[int, ...]:
+        return tuple(size for place, size in enumerate(symbols) if place not in self.places)
 
     def launch(self, inputs: list[torch.Tensor], symbols: list[int], numbers: Numbers) -> list[torch.Tensor]:
-        true, names = symbols[self.place], self.graph.symbols
-        padded = [bucket(true) if place == self.place else size for place, size in enumerate(symbols)]
-        before, after = (dict(zip(names, sizes, strict=True)) for sizes in (symbols, padded))
-        given = [
-            self._filled(tensor, self.graph.values[number], after)
-            for tensor, number in zip(inputs, self.graph.inputs, strict=True)
-        ]
-        made = _torch.launch_graph(self.compiled, given, padded, [*numbers, true])
-        return [
-            self._cut(tensor, self.graph.values[number], before)
-            for tensor, number in zip(made, self.graph.outputs, strict=True)
-        ]
+        graph, true = self.made.graph, symbols[self.places[0]]
+        kept = [size for place, size in enumerate(symbols) if place not in self.places[1:]]
+        before = dict(zip(graph.symbols, kept, strict=True))
+        after = before | {self.made.symbol: bucket(true + self.made.most) - self.made.most}
+        given = [self._filled(x, graph.values[number], after) for x, number in zip(inputs, graph.inputs, strict=True)]
+        results = _torch.launch_graph(self.compiled, given, list(after.values()), [*numbers, true])
+        return [self._cut(x, graph.values[number], before) for x, number in zip(results, graph.outputs, strict=True)]
 
     def _filled(self, tensor: torch.Tensor, value: Value, known: dict[str, int]) -> torch.Tensor:
-        if not self._varies(value):
+        if not any(map(self._varies, value.size)):
             return tensor
         filled = tensor.new_empty_strided(_numbers(value.size, known), _numbers(value.stride, known)).zero_()
         self._true_part(filled, value, tensor.shape).copy_(tensor)
@@ -62,7 +64,7 @@ class _Padded:
 
     def _cut(self, tensor: torch.Tensor, value: Value, known: dict[str, int]) -> torch.Tensor:
         """As the graph's reader expects it: the strides of a smaller tensor, too."""
-        if not self._varies(value):
+        if not any(map(self._varies, value.size)):
             return tensor
         size = _numbers(value.size, known)
         cut = tensor.new_empty_strided(size, _numbers(value.stride, known))
@@ -70,12 +72,12 @@ class _Padded:
 
     def _true_part(self, tensor: torch.Tensor, value: Value, size: Sequence[int]) -> torch.Tensor:
         for dim, extent in enumerate(value.size):
-            if extent == self.graph.symbols[self.place]:
+            if self._varies(extent):
                 tensor = tensor.narrow(dim, 0, size[dim])
         return tensor
 
-    def _varies(self, value: Value) -> bool:
-        return self.graph.symbols[self.place] in value.size
+    def _varies(self, extent: Extent) -> bool:
+        return isinstance(extent, str) and self.made.symbol in names_in(extent)
 
 
 class GrowingGraph:
@@ -97,36 +99,34 @@ class GrowingGraph:
 
     def _padded_for(self, symbols: list[int]) -> _Padded | None:
         with self._lock:
-            if not self._alone:
-                self._alone.add(tuple(symbols))
-                return None
-            if not self._tried:
+            if self._alone and not self._tried:
                 self._tried, self._padded = True, self._pad(symbols)
-            if self._padded is None:
+            padded = self._padded
+            if padded is None:
+                if not self._alone:
+                    self._alone.add(tuple(symbols))
                 return None
-            varying = {sizes[: self._padded.place] + sizes[self._padded.place + 1 :] for sizes in self._alone}
-            others = (*symbols[: self._padded.place], *symbols[self._padded.place + 1 :])
-            few = len(self._padded.graph.calls) < _WORTHWHILE_CALLS and len(self._alone) < _SMALL_SIZES
-            if few or others not in varying:
+            few = len(padded.made.graph.calls) < _WORTHWHILE_CALLS and len(self._alone) < _SMALL_SIZES
+            if few or not padded.serves(symbols, {padded.others(sizes) for sizes in self._alone}):
                 self._alone.add(tuple(symbols))
                 return None
-            return self._padded
+            return padded
 
     def _pad(self, symbols: list[int]) -> _Padded | None:
-        """For the symbol that has changed."""
+        """For the symbols that have changed, if they have one size: before, and now."""
         graph, (first,) = from_text(self._text), self._alone
-        changed = [place for place, size in enumerate(symbols) if size != first[place]]
-        if len(changed) != 1:
-            _log.info("%s: compiled for every size, %d of them vary", graph.name, len(changed))
+        places = tuple(place for place, size in enumerate(symbols) if size != first[place])
+        if len({(symbols[place], first[place]) for place in places}) != 1:
+            _log.info("%s: compiled for every size, because several vary", graph.name)
             return None
         try:
-            padded = pad_graph(graph, graph.symbols[changed[0]])
+            made = pad_graph(graph, tuple(graph.symbols[place] for place in places))
         except Unpaddable as reason:
-            _log.info(
-                "%s: compiled for every size, %s cannot be padded: %s", graph.name, graph.symbols[changed[0]], reason
-            )
+            name = graph.symbols[places[0]]
+            _log.info("%s: compiled for every size, because %s cannot be padded: %s", graph.name, name, reason)
             return None
-        return _Padded(padded, _torch.CompiledGraph(key_of(padded), to_text(padded), self._device), changed[0])
+        opened = _torch.CompiledGraph(key_of(made.graph), to_text(made.graph), self._device)
+        return _Padded(made, opened, places)
 
 
 def _numbers(extents: Sequence[Extent], known: dict[str, int]) -> list[int]:

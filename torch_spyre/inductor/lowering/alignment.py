@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch_spyre.inductor.graph import Extent, Value, evaluate
+from torch_spyre.inductor.graph import Extent, Value, evaluate, names_in
 
 _SAMPLES = (997, 1009)  # sizes that no stride of a model is a multiple of
 _OTHERS = 8209  # and that of the other symbols
@@ -38,21 +38,44 @@ def placement(view: Value, whole: Value, symbol: str, symbols: tuple[str, ...]) 
     first, second = (_placed(view, whole, dict.fromkeys(symbols, _OTHERS) | {symbol: n}) for n in _SAMPLES)
     if first[0] != second[0]:
         raise NotAligned(f"a view of {whole.buffer} steps otherwise for other sizes")
-    for extent, step in zip(view.size, first[0], strict=True):
-        if extent == symbol and step is not None and (whole.size[step[0]] != symbol or step[1] != 1):
-            raise NotAligned(f"a view of {whole.buffer} has its rows in another order")
     start, tail, back = [], None, 0
     for dim, (a, b) in enumerate(zip(first[1], second[1], strict=True)):
         varies = a != b
-        if varies and (whole.size[dim] != symbol or _SAMPLES[0] - a != _SAMPLES[1] - b or tail is not None):
+        behind = shift_of(whole.size[dim], symbol)
+        if varies and (behind is None or _SAMPLES[0] - a != _SAMPLES[1] - b or tail is not None):
             raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
         if varies:
             tail, back = dim, _SAMPLES[0] - a
         start.append(0 if varies else a)
-    along = [view.size[n] for n, step in enumerate(first[0]) if step is not None and step[0] == tail]
-    if tail is not None and (len(along) > 1 or symbol in along):
+    found = Placement(first[0], tuple(start), tail, back)
+    _check_rows(view, whole, symbol, found)
+    return found
+
+
+def shift_of(extent: Extent, symbol: str) -> int | None:
+    """c of an extent that is the symbol + c; None for any other."""
+    if isinstance(extent, int) or symbol not in names_in(extent):
+        return None
+    try:
+        first, second = (evaluate(extent, {symbol: n}) - n for n in _SAMPLES)
+    except ValueError:  # other symbols are in it
+        return None
+    return first if first == second else None
+
+
+def _check_rows(view: Value, whole: Value, symbol: str, found: Placement) -> None:
+    """A padded dim goes along a padded dim, row by row, and ends with it or before."""
+    for extent, step in zip(view.size, found.steps, strict=True):
+        shift = shift_of(extent, symbol)
+        if step is not None and step[0] == found.tail and shift is not None:
+            raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
+        if shift is None or step is None:
+            continue
+        room = shift_of(whole.size[step[0]], symbol)
+        if room is None or step[1] != 1 or found.start[step[0]] + shift > room:
+            raise NotAligned(f"a view of {whole.buffer} has its rows in another order")
+    if sum(step is not None and step[0] == found.tail for step in found.steps) > 1:
         raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
-    return Placement(first[0], tuple(start), tail, back)
 
 
 def _placed(

@@ -8,7 +8,7 @@ A call that is not understood so makes the graph `Unpaddable`: it is compiled fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from openspyre.spec.ops import Kind
@@ -23,8 +23,9 @@ from torch_spyre.inductor.graph import (
     Ref,
     Value,
     names_in,
+    unified,
 )
-from torch_spyre.inductor.lowering.alignment import NotAligned, Placement, placement
+from torch_spyre.inductor.lowering.alignment import NotAligned, Placement, placement, shift_of
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import Binding
 
@@ -44,9 +45,20 @@ _FILLS: dict[str, int | bool | float] = {  # what changes no fold
 }  # fmt: skip
 
 
-def pad_graph(graph: Graph, symbol: str) -> Graph:
-    """The same for sizes up to the symbol's; it takes one number more, the last: the true size."""
-    return _Padding(graph, symbol).run()
+@dataclass(frozen=True, slots=True)
+class PaddedGraph:
+    """A graph for sizes up to the symbol's; it takes one number more, the last: the true size. Extents are up to symbol + `most`."""
+
+    graph: Graph
+    symbol: str
+    most: int
+
+
+def pad_graph(graph: Graph, symbols: tuple[str, ...]) -> PaddedGraph:
+    """Symbols that always have one size are one: the first of them."""
+    symbol = symbols[0]
+    padding = _Padding(unified(graph, symbols), symbol)
+    return PaddedGraph(padding.run(), symbol, max(padding.shifts, default=0))
 
 
 class _Padding:
@@ -54,6 +66,7 @@ class _Padding:
         self.graph, self.symbol = graph, symbol
         self.values = list(graph.values)
         self.calls: list[GraphCall] = []
+        self.shifts: set[int] = set()  # of extents: how much larger than the symbol they are
         self.true_size = Number(graph.numbers, "int64")
         self.wholes: dict[str, Value] = {}
         for value in graph.values:
@@ -87,8 +100,10 @@ class _Padding:
     def _placed(self, value: Value) -> Placement | None:
         if not any(self._mentions(extent) for extent in (*value.size, *value.stride, value.offset)):
             return None
-        if any(self._mentions(extent) and extent != self.symbol for extent in value.size):
-            raise Unpaddable(f"a size is {', '.join(map(str, value.size))}, not {self.symbol} alone")
+        shifts = [shift_of(extent, self.symbol) for extent in value.size if self._mentions(extent)]
+        if None in shifts:
+            raise Unpaddable(f"a size is {', '.join(map(str, value.size))}, not {self.symbol} and a number")
+        self.shifts |= {shift for shift in shifts if shift is not None}
         try:
             return placement(value, self.wholes[value.buffer], self.symbol, self.graph.symbols)
         except NotAligned as problem:
@@ -99,7 +114,7 @@ class _Padding:
 
     def _is_padded(self, number: int, dim: int | None = None) -> bool:
         size = self.values[number].size
-        return self.symbol in size if dim is None else bool(size) and size[dim] == self.symbol
+        return any(map(self._mentions, size)) if dim is None else bool(size) and self._mentions(size[dim])
 
     def _seen(self, argument: Argument) -> Argument:
         """With rows at the end in buffers of their own."""
@@ -123,7 +138,7 @@ class _Padding:
     def _masked_call(self, call: GraphCall) -> GraphCall:
         name = call.target.removeprefix("aten.").removesuffix(".default")
         sized: tuple[Argument, ...] = tuple(argument for argument in call.arguments if not isinstance(argument, tuple))
-        if call.target == "prims.iota.default" and call.arguments[0] == Expression(self.symbol):
+        if call.target == "prims.iota.default":
             sized = sized[1:]
         elif not name.startswith(_MADE):
             sized = call.arguments
@@ -149,10 +164,28 @@ class _Padding:
         if not isinstance(parts, tuple) or not isinstance(dim, int):
             raise Unpaddable(f"{name} is not known along padding")
         sizes = [self.values[_reference(part)].size for part in parts]
-        extents = [size[dim] for size in sizes if size != (0,)]  # an empty vector fits everywhere, by torch's tradition
-        if self.symbol in extents and sum(extent != 0 for extent in extents) > 1:
-            raise Unpaddable(f"{name} joins along the padded dim")
-        return call
+        # An empty vector fits everywhere, by torch's tradition.
+        pieces = [(size[dim], part) for size, part in zip(sizes, parts, strict=True) if size != (0,) and size[dim] != 0]
+        padded = [self._mentions(extent) for extent, _ in pieces]
+        if not any(padded) or len(pieces) == 1:
+            return call
+        if padded == [True, False] and pieces[1][0] == 1:
+            return self._appended(call, dim, _reference(pieces[1][1]))
+        raise Unpaddable(f"{name} joins along the padded dim")
+
+    def _appended(self, call: GraphCall, dim: int, row: int) -> GraphCall:
+        """A row behind the true ones, not behind the padding."""
+        result, new = self.values[call.results[0]], self.values[row]
+        dim %= len(result.size)
+        joined = self._result(call.target, call.arguments, result.dtype, result.size)
+        shift = shift_of(result.size[dim], self.symbol)
+        assert shift is not None
+        places = self._places(result.size[dim], 1 - shift)
+        last = self._result("aten.eq.Scalar", (Ref(places), self.true_size), "bool", (result.size[dim],))
+        here = self._along(last, dim, len(result.size))
+        stride = tuple(0 if d == dim else step for d, step in enumerate(new.stride))
+        everywhere = self._view(row, result.size, stride, new.offset)
+        return GraphCall("aten.where.self", (Ref(here), Ref(everywhere), Ref(joined)), call.results, call.origin)
 
     def _reduced(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
         x = _reference(call.arguments[0])
@@ -188,7 +221,7 @@ class _Padding:
         bias, causal = call.arguments[3], call.arguments[5]
         if not self._is_padded(key, -2):
             return call
-        if causal and not self._is_padded(query, -2):
+        if causal and self.values[query].size[-2] != self.values[key].size[-2]:
             raise Unpaddable("attention of queries that do not end with the keys")
         call = _with(call, 1, Ref(self._masked(key, -2, 0)))
         call = _with(call, 2, Ref(self._masked(value, -2, 0)))
@@ -196,7 +229,7 @@ class _Padding:
             if not self._is_padded(bias.value, -1):
                 raise Unpaddable("attention's mask does not go along the keys")
             return _with(call, 3, Ref(self._masked(bias.value, -1, _LOWEST)))
-        return call if causal else _with(call, 3, Ref(self._length_mask(query)))
+        return call if causal else _with(call, 3, Ref(self._length_mask(query, self.values[key].size[-2])))
 
     def _multiplied(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
         places = _PRODUCTS.get(name)
@@ -220,7 +253,7 @@ class _Padding:
         match index:
             case Ref(value=number):
                 for dim, extent in enumerate(self.values[number].size):
-                    if extent == self.symbol:
+                    if self._mentions(extent):
                         number = self._masked(number, dim, 0)
                 return Ref(number)
             case tuple():
@@ -256,44 +289,53 @@ class _Padding:
         self.values.append(Value(of.buffer, of.dtype, size, stride, offset))
         return len(self.values) - 1
 
-    def _iota(self, length: Extent) -> int:
+    def _places(self, length: Extent, first: int = 0) -> int:
+        """first, first + 1, ..."""
         text: Argument = Expression(length) if isinstance(length, str) else length
         made = (Named("dtype", "int64"), Named("device", "spyre:0"), False)
-        return self._result("prims.iota.default", (text, 0, 1, *made), "int64", (length,))
+        arguments = (text, first, 1, *made)
+        return self._made(
+            ("places", length, first), lambda: self._result("prims.iota.default", arguments, "int64", (length,))
+        )
 
-    def _behind(self) -> int:
-        """True for the padding."""
+    def _along(self, line: int, dim: int, rank: int) -> int:
+        """A line of values as a tensor with one dim that is not 1."""
+        size: tuple[Extent, ...] = tuple(self.values[line].size[0] if d == dim else 1 for d in range(rank))
+        return self._view(line, size, tuple(int(d == dim) for d in range(rank)))
+
+    def _behind(self, extent: Extent) -> int:
+        """True for the padding of a dim."""
+        shift = shift_of(extent, self.symbol)
+        assert shift is not None
 
         def make() -> int:
-            places = Ref(self._iota(self.symbol))
-            return self._result("aten.ge.Scalar", (places, self.true_size), "bool", (self.symbol,))
+            places = Ref(self._places(extent, -shift))
+            return self._result("aten.ge.Scalar", (places, self.true_size), "bool", (extent,))
 
-        return self._made("behind", make)
+        return self._made(("behind", shift), make)
 
     def _masked(self, number: int, dim: int, fill: object) -> int:
         value = self.values[number]
         dim %= len(value.size)
 
         def make() -> int:
-            behind = self._behind()
-            size: tuple[Extent, ...] = tuple(n if d == dim else 1 for d, n in enumerate(value.size))
-            mask = self._view(behind, size, tuple(int(d == dim) for d in range(len(size))))
+            mask = self._along(self._behind(value.size[dim]), dim, len(value.size))
             arguments = (Ref(number), Ref(mask), fill)
             return self._result("aten.masked_fill.Scalar", arguments, value.dtype, value.size)  # type: ignore[arg-type]
 
         return self._made((number, dim, fill, type(fill)), make)
 
-    def _length_mask(self, query: int) -> int:
+    def _length_mask(self, query: int, keys: Extent) -> int:
         """Scores of padded keys are -inf for every query."""
         dtype, rank, queries = self.values[query].dtype, len(self.values[query].size), self.values[query].size[-2]
 
         def make() -> int:
             made = (Named("dtype", dtype), Named("layout", "strided"), Named("device", "spyre:0"), False)
-            zeros = self._result("aten.full.default", ((Expression(self.symbol),), 0.0, *made), dtype, (self.symbol,))
+            zeros = self._result("aten.full.default", ((Expression(str(keys)),), 0.0, *made), dtype, (keys,))
             line = self._masked(zeros, 0, _LOWEST)
-            return self._view(line, (*(1,) * (rank - 2), queries, self.symbol), (*(0,) * (rank - 1), 1))
+            return self._view(line, (*(1,) * (rank - 2), queries, keys), (*(0,) * (rank - 1), 1))
 
-        return self._made(("length", dtype, rank, queries), make)
+        return self._made(("length", dtype, rank, queries, keys), make)
 
     def _rows(self, number: int, place: Placement) -> int:
         """Rows so far from the true end, in a buffer of their own, and the view of them."""
@@ -304,9 +346,8 @@ class _Padding:
         along = [n for n, step in zip(view.size, place.steps, strict=True) if step is not None and step[0] == tail]
         count = along[0] if along else 1
         assert isinstance(count, int)
-        places = self._made(("places", count), lambda: self._iota(count))
-        moved = self._result("aten.add.Tensor", (Ref(places), self.true_size, 1), "int64", (count,))
-        index = self._result("aten.sub.Tensor", (Ref(moved), place.back, 1), "int64", (count,))
+        places = Ref(self._places(count, -place.back))
+        index = self._result("aten.add.Tensor", (places, self.true_size, 1), "int64", (count,))
         size = tuple(count if dim == tail else n for dim, n in enumerate(whole.size))
         picked = self._result("aten.index_select.default", (Ref(whole_number), tail, Ref(index)), whole.dtype, size)
         stride, offset = place.in_buffer(self.values[picked].stride)
