@@ -131,12 +131,12 @@ def test_what_cannot_be_padded_is_compiled_for_every_size(name: str, caplog: pyt
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
 def test_caches_that_grow_by_a_row_share_a_program(dtype: torch.dtype) -> None:
-    """Two caches, each with a symbol of its own; the next step takes what this one made."""
+    """Two caches, each with a symbol of its own, and a mask that is longer; the next step takes what this one made."""
 
-    def step(keys: torch.Tensor, values: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def step(keys: torch.Tensor, values: torch.Tensor, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         keys, values = torch.cat([keys, x], 2), torch.cat([values, 1 / x], 2)
         seen = torch.arange(keys.shape[2], device=x.device) >= keys.shape[2] - 40
-        bias = torch.where(seen, 0.0, float("-inf")).to(x.dtype)[None, None, None]
+        bias = torch.where(seen & mask, 0.0, float("-inf")).to(x.dtype)[None, None, None]
         weights = (x @ keys.transpose(-1, -2)).softmax(-1)
         return keys, values, F.scaled_dot_product_attention(x, keys, values, bias), weights @ values, keys[:, :, -2:]
 
@@ -146,9 +146,11 @@ def test_caches_that_grow_by_a_row_share_a_program(dtype: torch.dtype) -> None:
     host, counts = [cache.cpu().double() for cache in card], []
     for _ in range(50):
         x = torch.rand(1, 3, 1, 64).add(0.5).to(dtype)
-        *host, attended, weighted, last = step(*host, x.double())
+        mask = torch.rand(host[0].shape[2] + 1) > 0.1
+        mask[-1] = True
+        *host, attended, weighted, last = step(*host, x.double(), mask)
         before = launch.counts()["specialisations"]
-        *card, on_card, also, ends = compiled(*card, x.to("spyre"))
+        *card, on_card, also, ends = compiled(*card, x.to("spyre"), mask.to("spyre"))
         counts.append(launch.counts()["specialisations"] - before)
         tolerance = {"rtol": 2e-2, "atol": 2e-2} if dtype is torch.float16 else {"rtol": 1e-4, "atol": 1e-4}
         pairs = [*zip(host, card, strict=True), (attended, on_card), (weighted, also), (last, ends)]

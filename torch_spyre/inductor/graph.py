@@ -153,9 +153,9 @@ def names_in(text: str) -> set[str]:
     return set(_NAME.findall(text))
 
 
-def unified(graph: Graph, symbols: tuple[str, ...]) -> Graph:
-    """The graph where these symbols have one size: the first stands for all."""
-    names = dict.fromkeys(symbols, symbols[0])
+def unified(graph: Graph, symbol: str, others: Mapping[str, int]) -> Graph:
+    """The graph where other symbols are always so much larger than this one: it stands for all."""
+    names = {other: f"({symbol} + {more})" if more else symbol for other, more in others.items()}
 
     def argument(given: Argument) -> Argument:
         match given:
@@ -170,7 +170,7 @@ def unified(graph: Graph, symbols: tuple[str, ...]) -> Graph:
 
     return replace(
         graph,
-        symbols=tuple(symbol for symbol in graph.symbols if names.get(symbol, symbol) == symbol),
+        symbols=tuple(name for name in graph.symbols if name not in names),
         values=tuple(
             replace(v, size=extents(v.size), stride=extents(v.stride), offset=_renamed(v.offset, names))
             for v in graph.values

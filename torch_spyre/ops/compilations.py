@@ -26,7 +26,15 @@ def note(who: str, facts: Mapping[str, object]) -> None:
     if nearest is None or not changed:
         _log.info("%s is compiled: %s", who, reason)
     else:
-        _log.info("%s is compiled anew: %s %s, before %s", who, reason, facts[reason], nearest[reason])
+        now, before = _different(facts[reason], nearest[reason])
+        _log.info("%s is compiled anew: %s %s, before %s", who, reason, now, before)
+
+
+def _different(now: object, before: object) -> tuple[object, object]:
+    """Of lists only the first item that is not the same: there may be as many as a model has weights."""
+    if isinstance(now, tuple) and isinstance(before, tuple) and len(now) == len(before):
+        return next(pair for pair in zip(now, before, strict=True) if pair[0] != pair[1])
+    return now, before
 
 
 def compilation_stats() -> dict[str, dict[str, int]]:

@@ -33,22 +33,25 @@ def bucket(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Padded:
-    """A padded graph, opened; its size stands at these `places` among the symbols of the graph it was made of."""
+    """A padded graph, opened. Its size is symbol `place` of the graph it was made of; those that vary with it are so much larger."""
 
     made: PaddedGraph
     compiled: _torch.CompiledGraph
-    places: tuple[int, ...]
+    place: int
+    larger: dict[int, int]  # by place
 
-    def serves(self, symbols: Sequence[int], others: set[tuple[int, ...]]) -> bool:
-        """Whether it is one size that varies, and all else is as it was before."""
-        return len({symbols[place] for place in self.places}) == 1 and self.others(symbols) in others
+    def serves(self, symbols: Sequence[int], fixed: set[tuple[int, ...]]) -> bool:
+        """Whether sizes vary together as before, and all else is as it was."""
+        together = all(symbols[place] - symbols[self.place] == more for place, more in self.larger.items())
+        return together and self.fixed(symbols) in fixed
 
-    def others(self, symbols: Sequence[int]) -> tuple[int, ...]:
-        return tuple(size for place, size in enumerate(symbols) if place not in self.places)
+    def fixed(self, symbols: Sequence[int]) -> tuple[int, ...]:
+        varying = {self.place, *self.larger}
+        return tuple(size for place, size in enumerate(symbols) if place not in varying)
 
     def launch(self, inputs: list[torch.Tensor], symbols: list[int], numbers: Numbers) -> list[torch.Tensor]:
-        graph, true = self.made.graph, symbols[self.places[0]]
-        kept = [size for place, size in enumerate(symbols) if place not in self.places[1:]]
+        graph, true = self.made.graph, symbols[self.place]
+        kept = [size for place, size in enumerate(symbols) if place not in self.larger]
         before = dict(zip(graph.symbols, kept, strict=True))
         after = before | {self.made.symbol: bucket(true + self.made.most) - self.made.most}
         given = [self._filled(x, graph.values[number], after) for x, number in zip(inputs, graph.inputs, strict=True)]
@@ -107,26 +110,28 @@ class GrowingGraph:
                     self._alone.add(tuple(symbols))
                 return None
             few = len(padded.made.graph.calls) < _WORTHWHILE_CALLS and len(self._alone) < _SMALL_SIZES
-            if few or not padded.serves(symbols, {padded.others(sizes) for sizes in self._alone}):
+            if few or not padded.serves(symbols, {padded.fixed(sizes) for sizes in self._alone}):
                 self._alone.add(tuple(symbols))
                 return None
             return padded
 
     def _pad(self, symbols: list[int]) -> _Padded | None:
-        """For the symbols that have changed, if they have one size: before, and now."""
+        """For the symbols that have changed, if all of them have by as much."""
         graph, (first,) = from_text(self._text), self._alone
-        places = tuple(place for place, size in enumerate(symbols) if size != first[place])
-        if len({(symbols[place], first[place]) for place in places}) != 1:
+        places = [place for place, size in enumerate(symbols) if size != first[place]]
+        if len({symbols[place] - first[place] for place in places}) != 1:
             _log.info("%s: compiled for every size, because several vary", graph.name)
             return None
+        least = min(places, key=lambda place: symbols[place])
+        larger = {place: symbols[place] - symbols[least] for place in places if place != least}
+        name = graph.symbols[least]
         try:
-            made = pad_graph(graph, tuple(graph.symbols[place] for place in places))
+            made = pad_graph(graph, name, {graph.symbols[place]: more for place, more in larger.items()})
         except Unpaddable as reason:
-            name = graph.symbols[places[0]]
             _log.info("%s: compiled for every size, because %s cannot be padded: %s", graph.name, name, reason)
             return None
         opened = _torch.CompiledGraph(key_of(made.graph), to_text(made.graph), self._device)
-        return _Padded(made, opened, places)
+        return _Padded(made, opened, least, larger)
 
 
 def _numbers(extents: Sequence[Extent], known: dict[str, int]) -> list[int]:

@@ -7,7 +7,7 @@ A call that is not understood so makes the graph `Unpaddable`: it is compiled fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,10 +54,9 @@ class PaddedGraph:
     most: int
 
 
-def pad_graph(graph: Graph, symbols: tuple[str, ...]) -> PaddedGraph:
-    """Symbols that always have one size are one: the first of them."""
-    symbol = symbols[0]
-    padding = _Padding(unified(graph, symbols), symbol)
+def pad_graph(graph: Graph, symbol: str, others: Mapping[str, int]) -> PaddedGraph:
+    """Other symbols that vary with this one are always so much larger."""
+    padding = _Padding(unified(graph, symbol, others), symbol)
     return PaddedGraph(padding.run(), symbol, max(padding.shifts, default=0))
 
 
@@ -221,7 +220,8 @@ class _Padding:
         bias, causal = call.arguments[3], call.arguments[5]
         if not self._is_padded(key, -2):
             return call
-        if causal and self.values[query].size[-2] != self.values[key].size[-2]:
+        lengths = [shift_of(self.values[number].size[-2], self.symbol) for number in (query, key)]
+        if causal and lengths[0] != lengths[1]:
             raise Unpaddable("attention of queries that do not end with the keys")
         call = _with(call, 1, Ref(self._masked(key, -2, 0)))
         call = _with(call, 2, Ref(self._masked(value, -2, 0)))
