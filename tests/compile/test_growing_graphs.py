@@ -166,6 +166,31 @@ def test_buckets() -> None:
     ]  # fmt: skip
 
 
+def test_inputs_between_others_lie_as_the_padded_graph_says() -> None:
+    """Rows of a larger buffer: strides vary, the size does not."""
+    compiled = torch.compile(lambda x: x.exp() + 1, dynamic=True, fullgraph=True)
+    for size in (21, 22, 37, 60):
+        x = torch.randn(4, size)
+        result = compiled(x.to("spyre")[:, :3])
+        torch.testing.assert_close(result.cpu(), x[:, :3].exp() + 1, rtol=1e-4, atol=1e-4)
+
+
+def test_inputs_written_in_place_are_not_padded() -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return x.sum(0)
+
+    compiled = torch.compile(write, dynamic=True, fullgraph=True)
+    for size in (21, 22, 37):
+        x = torch.randn(size, 5)
+        y, narrow = x.to("spyre"), torch.randn(5, size)
+        torch.testing.assert_close(compiled(y).cpu(), x.mul(2).sum(0), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(y.cpu(), x * 2)
+        on_card = narrow.to("spyre")
+        compiled(on_card[:, :3])
+        torch.testing.assert_close(on_card[:, :3].cpu(), narrow[:, :3] * 2)
+
+
 def test_two_sizes_that_vary_are_not_padded() -> None:
     compiled = torch.compile(lambda x: x.exp() @ x.transpose(0, 1), dynamic=True, fullgraph=True)
     for shape in ((5, 6), (7, 8), (9, 10)):

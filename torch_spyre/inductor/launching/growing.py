@@ -59,7 +59,7 @@ class _Padded:
         return [self._cut(x, graph.values[number], before) for x, number in zip(results, graph.outputs, strict=True)]
 
     def _filled(self, tensor: torch.Tensor, value: Value, known: dict[str, int]) -> torch.Tensor:
-        if not any(map(self._varies, value.size)):
+        if not self._lies_otherwise(value):
             return tensor
         filled = tensor.new_empty_strided(_numbers(value.size, known), _numbers(value.stride, known)).zero_()
         self._true_part(filled, value, tensor.shape).copy_(tensor)
@@ -67,7 +67,7 @@ class _Padded:
 
     def _cut(self, tensor: torch.Tensor, value: Value, known: dict[str, int]) -> torch.Tensor:
         """As the graph's reader expects it: the strides of a smaller tensor, too."""
-        if not any(map(self._varies, value.size)):
+        if not self._lies_otherwise(value):
             return tensor
         size = _numbers(value.size, known)
         cut = tensor.new_empty_strided(size, _numbers(value.stride, known))
@@ -78,6 +78,11 @@ class _Padded:
             if self._varies(extent):
                 tensor = tensor.narrow(dim, 0, size[dim])
         return tensor
+
+    def _lies_otherwise(self, value: Value) -> bool:
+        """Whether it has another size when padded, or other strides."""
+        steps = (step for extent, step in zip(value.size, value.stride, strict=True) if extent != 1)
+        return any(map(self._varies, (*value.size, *steps)))
 
     def _varies(self, extent: Extent) -> bool:
         return isinstance(extent, str) and self.made.symbol in names_in(extent)

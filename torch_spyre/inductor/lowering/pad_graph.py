@@ -75,7 +75,7 @@ class _Padding:
 
     def run(self) -> Graph:
         graph, places = self.graph, [self._placed(value) for value in self.graph.values]
-        if any(self._is_padded(number) for number in graph.updated):
+        if any(place is not None and number in graph.updated for number, place in enumerate(places)):
             raise Unpaddable("an input of the padded size is written in place")
         tails = {number: place for number, place in enumerate(places) if place is not None and place.tail is not None}
         if any(number in tails for number in (*graph.inputs, *graph.outputs)):
