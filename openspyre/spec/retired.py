@@ -41,10 +41,14 @@ RETIRED = (
     Retired("SPYRE_INDUCTOR_ENABLE_FUSION", "a graph is always one launch where it can be", always="1"),
     Retired("DUMP_SPYRE_CODE", "every launch goes by a job plan; openspyre run executes the directory of a bundle"),
     Retired("BUNDLE_SYMBOLIC_ARGS", "addresses are always symbols", "bundle_symbolic_args", "1"),
-    Retired("MAX_BUCKETS", "dims that vary are compiled for each size they have, not in steps", "max_buckets"),
+    Retired(
+        "MAX_BUCKETS",
+        "sizes that vary are padded to multiples of 64, and of an eighth of the power of two above",
+        "max_buckets",
+    ),
     Retired(
         "MIN_DEFAULT_GRANULARITY",
-        "dims that vary are compiled for each size they have, not in steps",
+        "sizes that vary are padded to multiples of 64, and of an eighth of the power of two above",
         "min_default_granularity",
     ),
     Retired("SPYRE_CONV2D_DIRECT", "a convolution is always one op", always="1"),

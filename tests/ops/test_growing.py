@@ -90,6 +90,13 @@ def test_bits_are_those_of_a_program_of_its_own(queries: int | None) -> None:
         assert result.stride() == result.contiguous().stride() and torch.equal(result.cpu(), other), length
 
 
+def test_results_lie_as_the_queries_do() -> None:
+    for length in (*LENGTHS, 70):
+        by_token = torch.randn(1, length, 4, 64, dtype=torch.float16).to("spyre").transpose(1, 2)
+        result = F.scaled_dot_product_attention(by_token, by_token, by_token, is_causal=True)
+        assert result.stride() == by_token.stride()
+
+
 def test_lengths_that_do_not_grow_keep_programs_of_their_own() -> None:
     _attend(1, 70, torch.float16), _attend(1, 90, torch.float16)
     counts = eager.counts()

@@ -68,6 +68,7 @@ from torch_spyre.device.streams import (
     stream,
     synchronize,
 )
+from torch_spyre.ops.compilations import compilation_stats, reset_compilation_stats
 from torch_spyre.ops.fallbacks import FallbackWarning, fallback_stats, reset_fallback_stats, set_fallback_mode
 
 if TYPE_CHECKING:
@@ -75,13 +76,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataFormats", "ElementArrangement", "Event", "FallbackWarning", "SpyreDeviceProperties", "SpyreTensorLayout", "Stream",
-    "block_pool", "copy_blocks", "current_device", "current_stream", "default_generators", "default_stream", "device", "device_count", "device_of",
+    "block_pool", "compilation_stats", "copy_blocks", "current_device", "current_stream", "default_generators", "default_stream",
+    "device", "device_count", "device_of",
     "device_tensor_layout", "empty", "empty_cache", "enable_sanitizer", "fallback_stats", "fault_injection", "get_amp_supported_dtype",
     "get_device_capability", "get_device_dtype", "get_device_name", "get_device_properties", "get_downcast_warning",
     "get_rng_state", "get_rng_state_all", "get_spyre_tensor_layout", "init", "initial_seed", "is_available",
     "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",
     "mem_get_info", "memory", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "predicted_time", "random",
-    "reset_accumulated_memory_stats", "reset_fallback_stats", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
+    "reset_accumulated_memory_stats", "reset_compilation_stats", "reset_fallback_stats", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
     "set_downcast_warning", "set_fallback_mode", "set_rng_state", "set_rng_state_all", "set_spyre_tensor_layout",
     "set_stream", "stream", "streams", "synchronize", "transfer_descriptor",
 ]  # fmt: skip

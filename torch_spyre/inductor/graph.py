@@ -12,7 +12,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from openspyre.compiler.ir import Hint
@@ -146,6 +146,41 @@ def key_of(graph: Graph) -> str:
     arguments = (graph.inputs, graph.updated, graph.outputs, shown, graph.constants)
     decisive = (len(symbols), graph.numbers, values, calls, *arguments, named)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()
+
+
+def names_in(text: str) -> set[str]:
+    """Symbols and functions of an expression."""
+    return set(_NAME.findall(text))
+
+
+def unified(graph: Graph, symbol: str, others: Mapping[str, int]) -> Graph:
+    """The graph where other symbols are always so much larger than this one: it stands for all."""
+    names = {other: f"({symbol} + {more})" if more else symbol for other, more in others.items()}
+
+    def argument(given: Argument) -> Argument:
+        match given:
+            case Expression(text=text):
+                return Expression(str(_renamed(text, names)))
+            case tuple():
+                return tuple(map(argument, given))
+        return given
+
+    def extents(given: tuple[Extent, ...]) -> tuple[Extent, ...]:
+        return tuple(_renamed(extent, names) for extent in given)
+
+    return replace(
+        graph,
+        symbols=tuple(name for name in graph.symbols if name not in names),
+        values=tuple(
+            replace(v, size=extents(v.size), stride=extents(v.stride), offset=_renamed(v.offset, names))
+            for v in graph.values
+        ),
+        calls=tuple(replace(c, arguments=tuple(map(argument, c.arguments))) for c in graph.calls),
+        named=tuple(
+            (number, tuple((name, _renamed(size, names)) for name, size in dims)) for number, dims in graph.named
+        ),
+        shown=tuple(map(extents, graph.shown)),
+    )
 
 
 def _renamed(extent: Extent, symbols: Mapping[str, str]) -> Extent:

@@ -14,6 +14,7 @@ import torch
 from openspyre.spec.ops import TABLE, Kind, Row
 from torch_spyre import _torch
 from torch_spyre.ops import (
+    compilations,
     composed,
     creation,
     indexed,
@@ -28,6 +29,7 @@ from torch_spyre.ops import (
 )
 from torch_spyre.ops.calls import Argument, Binding, Call
 from torch_spyre.ops.plans import CallPlan
+from torch_spyre.ops.programs import plan_text
 
 
 class ScalarKey(NamedTuple):
@@ -127,10 +129,25 @@ def _argument(argument: Any) -> Argument:
 def compile_call(operator: str, values: list[Any]) -> CallPlan | None:
     """The plan of a call, or None where only the CPU can do it. Errors of the call itself are torch's own."""
     binding, lowering = _bindings[operator.removeprefix("aten::")]
+    call = Call(binding, values)
+    compilations.note(operator, _facts(call))
     try:
-        return lowering.compile_call(Call(binding, values))
+        return lowering.compile_call(call)
     except NotImplementedError:
         return None  # torch cannot tell the result's shape from the operands' shapes alone (a boolean index)
+
+
+def _facts(call: Call) -> dict[str, object]:
+    """What chooses the program, for whoever asks why there is another."""
+    return {
+        "dtypes": tuple(str(tensor.dtype) for tensor in call.tensors),
+        "sizes": tuple(tuple(tensor.shape) for tensor in call.tensors),
+        "strides": tuple(tensor.stride() for tensor in call.tensors),
+        "arguments": repr([value for value in call.values if not isinstance(value, torch.Tensor | list)]),
+        "layouts": tuple(_torch.layout_of(tensor)[0] for tensor in call.tensors),
+        "offsets": tuple(tensor.storage_offset() for tensor in call.tensors),
+        "options": plan_text(),
+    }
 
 
 def binding_of(target: str) -> tuple[Binding, Lowering] | None:

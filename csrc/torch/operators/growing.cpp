@@ -72,17 +72,29 @@ at::Tensor length_mask(int64_t length, int64_t keys, const at::TensorOptions& op
   });
 }
 
+// A tensor with another number of rows whose dims lie in the same order.
+at::Tensor with_rows(const at::Tensor& like, int64_t rows) {
+  std::vector<int64_t> sizes = like.sizes().vec(), strides(like.dim()), order(like.dim());
+  sizes[sizes.size() - 2] = rows;
+  for (int64_t dim = 0; dim < like.dim(); ++dim) order[dim] = like.dim() - 1 - dim;
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return like.stride(a) < like.stride(b); });
+  int64_t step = 1;
+  for (const int64_t dim : order) {
+    strides[dim] = step;
+    step *= sizes[dim];
+  }
+  return at::empty_strided(sizes, strides, like.options());
+}
+
 // Rows behind a tensor's own are 0. They are copied: copies take sizes as data, fills would be compiled for each.
 at::Tensor padded_rows(const at::Tensor& tensor, int64_t rows) {
   const int64_t length = tensor.size(-2);
-  if (length == rows && tensor.is_contiguous()) return tensor;
+  if (length == rows && tensor.is_non_overlapping_and_dense()) return tensor;
   std::vector<int64_t> sizes = tensor.sizes().vec();
-  int64_t& height = sizes[sizes.size() - 2];
-  height = kFilledUpTo;
+  sizes[sizes.size() - 2] = kFilledUpTo;
   const at::Tensor zeros =
       kept().zeros.get(key_for(sizes, tensor.options()), [&] { return at::zeros(sizes, tensor.options()); });
-  height = rows;
-  at::Tensor padded = at::empty(sizes, tensor.options());
+  at::Tensor padded = with_rows(tensor, rows);
   padded.narrow(-2, 0, length).copy_(tensor);
   if (length < rows) padded.narrow(-2, length, rows - length).copy_(zeros.narrow(-2, 0, rows - length));
   return padded;
@@ -157,17 +169,7 @@ std::optional<StandIns> single_elements(const torch::jit::Stack& stack, size_t a
 }
 
 at::Tensor first_rows(const at::Tensor& result, int64_t rows) {
-  std::vector<int64_t> sizes = result.sizes().vec(), strides(result.dim()), order(result.dim());
-  sizes[sizes.size() - 2] = rows;
-  for (int64_t dim = 0; dim < result.dim(); ++dim) order[dim] = dim;
-  std::stable_sort(order.rbegin(), order.rend(),
-                   [&](int64_t a, int64_t b) { return result.stride(a) < result.stride(b); });
-  int64_t step = 1;
-  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
-    strides[*dim] = step;
-    step *= sizes[*dim];
-  }
-  at::Tensor own = at::empty_strided(sizes, strides, result.options());
+  at::Tensor own = with_rows(result, rows);
   own.copy_(result.narrow(-2, 0, rows));
   return own;
 }

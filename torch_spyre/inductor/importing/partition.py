@@ -18,6 +18,7 @@ from torch_spyre.torch_seams import wrap
 
 Node = torch.fx.Node
 _FEW = 32  # calls on the host, some microseconds each
+_ANY_SIZE = 8  # of a dim that only the data knows
 
 
 def is_taken(node: Node, nodes: Nodes, report: GraphReport) -> bool:
@@ -125,7 +126,6 @@ def _hint(node: Node, symbol: str) -> int:
     """A number to try a call with where the graph has a symbol: that of the inputs it is compiled with, if they decide it."""
     for number in symbolic_numbers(node, *node.all_input_nodes):
         for known in number.node.expr.free_symbols:
-            hint = number.node.shape_env.size_hint(known, allow_none=True) if str(known) == symbol else None
-            if hint is not None:
-                return int(hint)
-    return 8
+            if str(known) == symbol:
+                return int(number.node.shape_env.optimization_hint(known, fallback=_ANY_SIZE))
+    return _ANY_SIZE

@@ -70,7 +70,8 @@ class BundleKernel(ir.ExternKernel):
             for number in self.numbers
         )
         given = f"[{inputs}], [{', '.join(map(_text, self.symbols))}]" + (f", [{numbers}]" if numbers else "")
-        wrapper.writeline(f"{self.get_name()} = spyre_launch({graph}, {given})")
+        launch = "spyre_launch_growing" if self.symbols else "spyre_launch"
+        wrapper.writeline(f"{self.get_name()} = {launch}({graph}, {given})")
 
 
 def _text(expression: Any) -> str:
@@ -142,6 +143,7 @@ class SpyreWrapper(PythonWrapperCodegen):
         super().write_header()
         self.header.writeline(
             "from torch_spyre.inductor.launching.launch import launch as spyre_launch, open_graph as spyre_graph\n"
+            "from torch_spyre.inductor.launching.launch import launch_growing as spyre_launch_growing, open_growing_graph as spyre_growing_graph\n"
             "from torch_spyre.inductor.reporting.report import found_graph as spyre_found"
         )
 
@@ -149,7 +151,9 @@ class SpyreWrapper(PythonWrapperCodegen):
         """The name under which generated code knows a graph on a card; equal graphs share it."""
         if (key, device) not in self.graph_variables:
             name = self.graph_variables[key, device] = f"spyre_graph_{len(self.graph_variables)}"
-            self.header.writeline(f"{name} = spyre_graph({key!r}, {to_text(find(key))!r}, {device})")
+            graph = find(key)
+            opened = "spyre_growing_graph" if graph.symbols else "spyre_graph"
+            self.header.writeline(f"{name} = {opened}({key!r}, {to_text(graph)!r}, {device})")
             self._tell(key)
         return self.graph_variables[key, device]
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import torch
 
 from torch_spyre import _torch
+from torch_spyre.inductor.launching.growing import GrowingGraph
 
 open_graph = _torch.CompiledGraph  # (key, text, device of a graph without inputs)
 launch = _torch.launch_graph  # (graph, inputs, symbols, numbers=()): the tensors the graph makes, on the current stream
+open_growing_graph = GrowingGraph  # the same for a graph with symbols
+launch_growing = GrowingGraph.launch
 
 
 def counts() -> dict[str, int]:

@@ -33,6 +33,7 @@ from torch_spyre.inductor.lowering.expand import expand
 from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, tell, tells_cost
 from torch_spyre.inductor.reporting.report import Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
+from torch_spyre.ops import compilations
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, plan_text, planning
 
@@ -101,6 +102,7 @@ class _Launch:
     def compile(self, refusal: SpyreError | None = None) -> Specialised:
         """Without fusion if the card has refused what it made."""
         _counts["compiled"] += 1
+        compilations.note(self.graph.name, self._facts())
         progress.stage("lowering", f"{len(self.graph.calls)} calls")
         before, watch, request = _torch.retilings(), self._watch(), self.request()
         if refusal is not None:
@@ -111,6 +113,12 @@ class _Launch:
             _kept().keep(request, text)
         self._report(request, text, watch.specialisation)
         return plan
+
+    def _facts(self) -> dict[str, object]:
+        sizes = dict(zip(self.graph.symbols, self.symbols, strict=True))
+        layouts = tuple(str(device_tensor_layout(tensor)) for tensor in self.inputs)
+        return {"graph": self.key, "sizes": sizes, "layouts": layouts,
+                "offsets": tuple(self.offset_classes), "options": plan_text()}  # fmt: skip
 
     def request(self) -> str:
         """All that decides what a specialised graph is, as one name."""

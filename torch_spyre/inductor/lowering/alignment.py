@@ -1,0 +1,108 @@
+"""How a view lies in its buffer while one of the graph's symbols varies: does its padded dim follow the buffer's, and where does it begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch_spyre.inductor.graph import Extent, Value, evaluate, names_in
+
+_SAMPLES = (997, 1009)  # sizes that no stride of a model is a multiple of
+_OTHERS = 8209  # and that of the other symbols
+
+
+class NotAligned(ValueError):
+    """A view along which rows of padding would come between others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A view's dims as steps along its buffer's (None: it has one element there, or the same one always), and its first element.
+
+    `tail` is the buffer's padded dim if the view begins so many rows (`back`) before the end of it: a place that only a launch knows.
+    """
+
+    steps: tuple[tuple[int, int] | None, ...]
+    start: tuple[int, ...]
+    tail: int | None = None
+    back: int = 0
+
+    def in_buffer(self, stride: tuple[Extent, ...]) -> tuple[tuple[Extent, ...], Extent]:
+        """Strides and offset in a buffer with other strides."""
+        own: tuple[Extent, ...] = tuple(0 if step is None else f"({stride[step[0]]})*{step[1]}" for step in self.steps)
+        return own, " + ".join(f"({step})*{place}" for place, step in zip(self.start, stride, strict=True)) or 0
+
+
+def placement(view: Value, whole: Value, symbol: str, symbols: tuple[str, ...]) -> Placement:
+    """NotAligned where the padded dim of the view is none of the buffer's."""
+    first, second = (_placed(view, whole, dict.fromkeys(symbols, _OTHERS) | {symbol: n}) for n in _SAMPLES)
+    if first[0] != second[0]:
+        raise NotAligned(f"a view of {whole.buffer} steps otherwise for other sizes")
+    start, tail, back = [], None, 0
+    for dim, (a, b) in enumerate(zip(first[1], second[1], strict=True)):
+        varies = a != b
+        behind = shift_of(whole.size[dim], symbol)
+        if varies and (behind is None or _SAMPLES[0] - a != _SAMPLES[1] - b or tail is not None):
+            raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
+        if varies:
+            tail, back = dim, _SAMPLES[0] - a
+        start.append(0 if varies else a)
+    found = Placement(first[0], tuple(start), tail, back)
+    _check_rows(view, whole, symbol, found)
+    return found
+
+
+def shift_of(extent: Extent, symbol: str) -> int | None:
+    """c of an extent that is the symbol + c; None for any other."""
+    if isinstance(extent, int) or symbol not in names_in(extent):
+        return None
+    try:
+        first, second = (evaluate(extent, {symbol: n}) - n for n in _SAMPLES)
+    except ValueError:  # other symbols are in it
+        return None
+    return first if first == second else None
+
+
+def _check_rows(view: Value, whole: Value, symbol: str, found: Placement) -> None:
+    """A padded dim goes along a padded dim, row by row, and ends with it or before."""
+    for extent, step in zip(view.size, found.steps, strict=True):
+        shift = shift_of(extent, symbol)
+        if step is not None and step[0] == found.tail and shift is not None:
+            raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
+        if shift is None or step is None:
+            continue
+        room = shift_of(whole.size[step[0]], symbol)
+        if room is None or step[1] != 1 or found.start[step[0]] + shift > room:
+            raise NotAligned(f"a view of {whole.buffer} has its rows in another order")
+    if sum(step is not None and step[0] == found.tail for step in found.steps) > 1:
+        raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
+
+
+def _placed(
+    view: Value, whole: Value, known: Mapping[str, int]
+) -> tuple[tuple[tuple[int, int] | None, ...], tuple[int, ...]]:
+    size = [evaluate(extent, known) for extent in whole.size]
+    stride = [evaluate(step, known) for step in whole.stride]
+    steps: list[tuple[int, int] | None] = []
+    for extent, step in zip(view.size, view.stride, strict=True):
+        distance = evaluate(step, known)
+        if evaluate(extent, known) == 1 or distance == 0:
+            steps.append(None)
+            continue
+        moved = [(dim, digit) for dim, digit in enumerate(_digits(distance, size, stride, whole)) if digit]
+        if len(moved) != 1:
+            raise NotAligned(f"a view of {whole.buffer} steps along several dims at once")
+        steps.append(moved[0])
+    return tuple(steps), _digits(evaluate(view.offset, known), size, stride, whole)
+
+
+def _digits(offset: int, size: list[int], stride: list[int], whole: Value) -> tuple[int, ...]:
+    """The coordinates of an element of the buffer."""
+    digits = [0] * len(size)
+    for dim in sorted((d for d in range(len(size)) if size[d] > 1), key=lambda d: -stride[d]):
+        digits[dim], offset = divmod(offset, stride[dim]) if stride[dim] else (0, offset)
+        if digits[dim] >= size[dim]:
+            raise NotAligned(f"a view of {whole.buffer} reaches beyond a dim")
+    if offset:
+        raise NotAligned(f"a view of {whole.buffer} lies between its elements")
+    return tuple(digits)

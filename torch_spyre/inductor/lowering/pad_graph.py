@@ -1,0 +1,415 @@
+"""A graph for all sizes up to a bucket's: dims of one symbol are padded, and what would read across the padding is masked.
+
+The symbol then stands for the bucket's size, and a number that each launch brings for the true one. Padding comes behind the true
+elements of a dim: pointwise calls may compute on it, sums and products along it see 0, maxima and scores -inf, indices 0.
+A call that is not understood so makes the graph `Unpaddable`: it is compiled for every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from openspyre.spec.ops import Kind
+from torch_spyre.inductor.graph import (
+    Argument,
+    Expression,
+    Extent,
+    Graph,
+    GraphCall,
+    Named,
+    Number,
+    Ref,
+    Value,
+    names_in,
+    unified,
+)
+from torch_spyre.inductor.lowering.alignment import NotAligned, Placement, placement, shift_of
+from torch_spyre.ops import eager
+from torch_spyre.ops.calls import Binding
+
+
+class Unpaddable(NotImplementedError):
+    """Why a graph cannot serve other sizes than its own."""
+
+
+_ALIKE = {"prims.convert_element_type.default", "aten.clone.default", "aten._to_copy.default", "aten.copy.default"}
+_MADE = ("full", "zeros", "ones", "empty", "scalar_tensor", "new_")
+_GATHERS = {"embedding": (1,), "index_select": (2,), "gather": (2,), "index.Tensor": (1,)}  # arguments that are indices
+_PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)}
+_ATTENTION = "aten._scaled_dot_product_fused_attention_overrideable.default"
+_LOWEST = float("-inf")
+_FILLS: dict[str, int | bool | float] = {  # what changes no fold
+    "sum": 0, "nansum": 0, "count_nonzero": 0, "any": False, "all": True, "prod": 1, "amax": _LOWEST, "amin": -_LOWEST,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedGraph:
+    """A graph for sizes up to the symbol's; it takes one number more, the last: the true size. Extents are up to symbol + `most`."""
+
+    graph: Graph
+    symbol: str
+    most: int
+
+
+def pad_graph(graph: Graph, symbol: str, others: Mapping[str, int]) -> PaddedGraph:
+    """Other symbols that vary with this one are always so much larger."""
+    padding = _Padding(unified(graph, symbol, others), symbol)
+    return PaddedGraph(padding.run(), symbol, max(padding.shifts, default=0))
+
+
+class _Padding:
+    def __init__(self, graph: Graph, symbol: str) -> None:
+        self.graph, self.symbol = graph, symbol
+        self.values = list(graph.values)
+        self.calls: list[GraphCall] = []
+        self.shifts: set[int] = set()  # of extents: how much larger than the symbol they are
+        self.true_size = Number(graph.numbers, "int64")
+        self.wholes: dict[str, Value] = {}
+        for value in graph.values:
+            self.wholes.setdefault(value.buffer, value)
+        self._shared: dict[object, int] = {}  # numbers of values made once: masks, masked values, picked rows
+        self._moved: dict[int, int] = {}  # views of rows at the end: the number of the value that has them
+
+    def run(self) -> Graph:
+        graph, places = self.graph, [self._placed(value) for value in self.graph.values]
+        if any(place is not None and number in graph.updated for number, place in enumerate(places)):
+            raise Unpaddable("an input of the padded size is written in place")
+        tails = {number: place for number, place in enumerate(places) if place is not None and place.tail is not None}
+        if any(number in tails for number in (*graph.inputs, *graph.outputs)):
+            raise Unpaddable("an input or output begins at the end of another")
+        known = {graph.values[number].buffer for number in graph.inputs}
+        for call in graph.calls:
+            for number in _references(call.arguments):
+                if number in tails and number not in self._moved:
+                    self._moved[number] = self._rows(number, tails[number])
+            if any(number in tails for number in call.results):
+                raise Unpaddable(f"{call.target} writes into the end of a buffer")
+            self._add(replace(call, arguments=tuple(map(self._seen, call.arguments))))
+            written = {self.values[number].buffer for number in call.results if number >= 0}
+            if written & known:  # what was made of it before is old
+                self._shared, self._moved = {}, {}
+            known |= written
+        return replace(graph, values=tuple(self.values), calls=tuple(self.calls), numbers=graph.numbers + 1)
+
+    # --- what may be padded ----------------------------------------------------------------------------------------------
+
+    def _placed(self, value: Value) -> Placement | None:
+        if not any(self._mentions(extent) for extent in (*value.size, *value.stride, value.offset)):
+            return None
+        shifts = [shift_of(extent, self.symbol) for extent in value.size if self._mentions(extent)]
+        if None in shifts:
+            raise Unpaddable(f"a size is {', '.join(map(str, value.size))}, not {self.symbol} and a number")
+        self.shifts |= {shift for shift in shifts if shift is not None}
+        try:
+            return placement(value, self.wholes[value.buffer], self.symbol, self.graph.symbols)
+        except NotAligned as problem:
+            raise Unpaddable(str(problem)) from None
+
+    def _mentions(self, extent: Extent) -> bool:
+        return isinstance(extent, str) and self.symbol in names_in(extent)
+
+    def _is_padded(self, number: int, dim: int | None = None) -> bool:
+        size = self.values[number].size
+        return any(map(self._mentions, size)) if dim is None else bool(size) and self._mentions(size[dim])
+
+    def _seen(self, argument: Argument) -> Argument:
+        """With rows at the end in buffers of their own."""
+        match argument:
+            case Ref(value=number):
+                return Ref(self._moved.get(number, number))
+            case tuple():
+                return tuple(map(self._seen, argument))
+        return argument
+
+    # --- calls -----------------------------------------------------------------------------------------------------------
+
+    def _add(self, call: GraphCall) -> None:
+        touched = [*_references(call.arguments), *(number for number in call.results if number >= 0)]
+        if any(self._is_padded(number) for number in touched):
+            call = self._masked_call(call)
+        elif _names(call.arguments) & {self.symbol}:
+            raise Unpaddable(f"{call.target} computes with the size")
+        self.calls.append(call)
+
+    def _masked_call(self, call: GraphCall) -> GraphCall:
+        name = call.target.removeprefix("aten.").removesuffix(".default")
+        sized: tuple[Argument, ...] = tuple(argument for argument in call.arguments if not isinstance(argument, tuple))
+        if call.target == "prims.iota.default":
+            sized = sized[1:]
+        elif not name.startswith(_MADE):
+            sized = call.arguments
+        if self.symbol in _names(sized):
+            raise Unpaddable(f"{call.target} computes with the size")
+        if call.target in _ALIKE or call.target == "prims.iota.default" or name.startswith(_MADE):
+            return call
+        found = eager.binding_of(call.target)
+        if found is None:
+            raise Unpaddable(f"{call.target} is not known along padding")
+        binding = found[0]
+        rule = _RULES.get(binding.rows[0].kind)
+        if rule is None:
+            raise Unpaddable(f"{call.target} is not known along padding")
+        return rule(self, call, binding, name)
+
+    def _alike(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        return call
+
+    def _joined(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        """Along the padded dim one part has all there is; the others are empty."""
+        parts, dim = call.arguments[:2]
+        if not isinstance(parts, tuple) or not isinstance(dim, int):
+            raise Unpaddable(f"{name} is not known along padding")
+        sizes = [self.values[_reference(part)].size for part in parts]
+        # An empty vector fits everywhere, by torch's tradition.
+        pieces = [(size[dim], part) for size, part in zip(sizes, parts, strict=True) if size != (0,) and size[dim] != 0]
+        padded = [self._mentions(extent) for extent, _ in pieces]
+        if not any(padded) or len(pieces) == 1:
+            return call
+        if padded == [True, False] and pieces[1][0] == 1:
+            return self._appended(call, dim, _reference(pieces[1][1]))
+        raise Unpaddable(f"{name} joins along the padded dim")
+
+    def _appended(self, call: GraphCall, dim: int, row: int) -> GraphCall:
+        """A row behind the true ones, not behind the padding."""
+        result, new = self.values[call.results[0]], self.values[row]
+        dim %= len(result.size)
+        joined = self._result(call.target, call.arguments, result.dtype, result.size)
+        shift = shift_of(result.size[dim], self.symbol)
+        assert shift is not None
+        places = self._places(result.size[dim], 1 - shift)
+        last = self._result("aten.eq.Scalar", (Ref(places), self.true_size), "bool", (result.size[dim],))
+        here = self._along(last, dim, len(result.size))
+        stride = tuple(0 if d == dim else step for d, step in enumerate(new.stride))
+        everywhere = self._view(row, result.size, stride, new.offset)
+        return GraphCall("aten.where.self", (Ref(here), Ref(everywhere), Ref(joined)), call.results, call.origin)
+
+    def _reduced(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        x = _reference(call.arguments[0])
+        dims = self._padded_among(x, _given(call, binding, "dim"))
+        if not dims:
+            return call
+        fill = _FILLS.get(name.partition(".")[0])
+        if fill is None or (isinstance(fill, float) and not self.values[x].dtype.startswith(("float", "bfloat"))):
+            raise Unpaddable(f"{name} goes over the padded dim")
+        for dim in dims:
+            x = self._masked(x, dim, fill)
+        return _with(call, 0, Ref(x))
+
+    def _along_rows(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        if call.target == _ATTENTION:
+            return self._attended(call)
+        if name in ("native_layer_norm", "_fused_rms_norm"):
+            shape = call.arguments[1]
+            x = _reference(call.arguments[0])
+            dims = range(-len(shape), 0) if isinstance(shape, tuple) else ()
+            if any(self._is_padded(x, dim) for dim in dims):
+                raise Unpaddable(f"{name} goes over the padded dim")
+            return call
+        x, dim = _reference(call.arguments[0]), _given(call, binding, "dim")
+        if not self._padded_among(x, dim):
+            return call
+        if name not in ("_softmax", "_log_softmax"):
+            raise Unpaddable(f"{name} goes over the padded dim")
+        return _with(call, 0, Ref(self._masked(x, int(dim), _LOWEST)))
+
+    def _attended(self, call: GraphCall) -> GraphCall:
+        query, key, value = (_reference(argument) for argument in call.arguments[:3])
+        bias, causal = call.arguments[3], call.arguments[5]
+        if not self._is_padded(key, -2):
+            return call
+        lengths = [shift_of(self.values[number].size[-2], self.symbol) for number in (query, key)]
+        if causal and lengths[0] != lengths[1]:
+            raise Unpaddable("attention of queries that do not end with the keys")
+        call = _with(call, 1, Ref(self._masked(key, -2, 0)))
+        call = _with(call, 2, Ref(self._masked(value, -2, 0)))
+        if isinstance(bias, Ref):
+            if not self._is_padded(bias.value, -1):
+                raise Unpaddable("attention's mask does not go along the keys")
+            return _with(call, 3, Ref(self._masked(bias.value, -1, _LOWEST)))
+        return call if causal else _with(call, 3, Ref(self._length_mask(query, self.values[key].size[-2])))
+
+    def _multiplied(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        places = _PRODUCTS.get(name)
+        if places is None:
+            raise Unpaddable(f"{name} is not known along padding")
+        first, second = (_reference(call.arguments[place]) for place in places)
+        if self._is_padded(first, -1):
+            call = _with(call, places[0], Ref(self._masked(first, -1, 0)))
+            call = _with(call, places[1], Ref(self._masked(second, -2, 0)))
+        return call
+
+    def _gathered(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        """Padded indices choose the first row, which is there."""
+        if name not in _GATHERS:
+            raise Unpaddable(f"{name} would write padding")
+        for place in _GATHERS[name]:
+            call = _with(call, place, self._without_padding(call.arguments[place]))
+        return call
+
+    def _without_padding(self, index: Argument) -> Argument:
+        match index:
+            case Ref(value=number):
+                for dim, extent in enumerate(self.values[number].size):
+                    if self._mentions(extent):
+                        number = self._masked(number, dim, 0)
+                return Ref(number)
+            case tuple():
+                return tuple(map(self._without_padding, index))
+        return index
+
+    def _ordered(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
+        x, dim = _reference(call.arguments[0]), _given(call, binding, "dim")
+        if binding.rows[0].kind is Kind.SORT and self._padded_among(x, dim):
+            raise Unpaddable(f"{name} goes over the padded dim")
+        return call  # a running sum has the padding behind it
+
+    def _padded_among(self, x: int, dims: Any) -> list[int]:
+        rank = len(self.values[x].size)
+        chosen = range(rank) if dims is None or dims == () else dims if isinstance(dims, tuple) else (dims,)
+        return [dim for dim in chosen if rank and self._is_padded(x, dim)]
+
+    # --- what is added ---------------------------------------------------------------------------------------------------
+
+    def _made(self, key: object, make: Callable[[], int]) -> int:
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
+
+    def _result(self, target: str, arguments: tuple[Argument, ...], dtype: str, size: tuple[Extent, ...]) -> int:
+        number, buffer = len(self.values), f"padding{len(self.values)}"
+        self.values.append(Value(buffer, dtype, size, _dense(size)))
+        self.calls.append(GraphCall(target, arguments, (number,)))
+        return number
+
+    def _view(self, number: int, size: tuple[Extent, ...], stride: tuple[Extent, ...], offset: Extent = 0) -> int:
+        of = self.values[number]
+        self.values.append(Value(of.buffer, of.dtype, size, stride, offset))
+        return len(self.values) - 1
+
+    def _places(self, length: Extent, first: int = 0) -> int:
+        """first, first + 1, ..."""
+        text: Argument = Expression(length) if isinstance(length, str) else length
+        made = (Named("dtype", "int64"), Named("device", "spyre:0"), False)
+        arguments = (text, first, 1, *made)
+        return self._made(
+            ("places", length, first), lambda: self._result("prims.iota.default", arguments, "int64", (length,))
+        )
+
+    def _along(self, line: int, dim: int, rank: int) -> int:
+        """A line of values as a tensor with one dim that is not 1."""
+        size: tuple[Extent, ...] = tuple(self.values[line].size[0] if d == dim else 1 for d in range(rank))
+        return self._view(line, size, tuple(int(d == dim) for d in range(rank)))
+
+    def _behind(self, extent: Extent) -> int:
+        """True for the padding of a dim."""
+        shift = shift_of(extent, self.symbol)
+        assert shift is not None
+
+        def make() -> int:
+            places = Ref(self._places(extent, -shift))
+            return self._result("aten.ge.Scalar", (places, self.true_size), "bool", (extent,))
+
+        return self._made(("behind", shift), make)
+
+    def _masked(self, number: int, dim: int, fill: object) -> int:
+        value = self.values[number]
+        dim %= len(value.size)
+
+        def make() -> int:
+            mask = self._along(self._behind(value.size[dim]), dim, len(value.size))
+            arguments = (Ref(number), Ref(mask), fill)
+            return self._result("aten.masked_fill.Scalar", arguments, value.dtype, value.size)  # type: ignore[arg-type]
+
+        return self._made((number, dim, fill, type(fill)), make)
+
+    def _length_mask(self, query: int, keys: Extent) -> int:
+        """Scores of padded keys are -inf for every query."""
+        dtype, rank, queries = self.values[query].dtype, len(self.values[query].size), self.values[query].size[-2]
+
+        def make() -> int:
+            made = (Named("dtype", dtype), Named("layout", "strided"), Named("device", "spyre:0"), False)
+            zeros = self._result("aten.full.default", ((Expression(str(keys)),), 0.0, *made), dtype, (keys,))
+            line = self._masked(zeros, 0, _LOWEST)
+            return self._view(line, (*(1,) * (rank - 2), queries, keys), (*(0,) * (rank - 1), 1))
+
+        return self._made(("length", dtype, rank, queries, keys), make)
+
+    def _rows(self, number: int, place: Placement) -> int:
+        """Rows so far from the true end, in a buffer of their own, and the view of them."""
+        view, tail = self.values[number], place.tail
+        whole_number = next(n for n, v in enumerate(self.graph.values) if v.buffer == view.buffer)
+        whole = self.values[whole_number]
+        assert tail is not None
+        along = [n for n, step in zip(view.size, place.steps, strict=True) if step is not None and step[0] == tail]
+        count = along[0] if along else 1
+        assert isinstance(count, int)
+        places = Ref(self._places(count, -place.back))
+        index = self._result("aten.add.Tensor", (places, self.true_size, 1), "int64", (count,))
+        size = tuple(count if dim == tail else n for dim, n in enumerate(whole.size))
+        picked = self._result("aten.index_select.default", (Ref(whole_number), tail, Ref(index)), whole.dtype, size)
+        stride, offset = place.in_buffer(self.values[picked].stride)
+        return self._view(picked, view.size, stride, offset)
+
+
+def _references(arguments: tuple[Argument, ...]) -> list[int]:
+    found: list[int] = []
+    for argument in arguments:
+        if isinstance(argument, Ref):
+            found.append(argument.value)
+        elif isinstance(argument, tuple):
+            found += _references(argument)
+    return found
+
+
+def _reference(argument: Argument) -> int:
+    if not isinstance(argument, Ref):
+        raise Unpaddable(f"{argument!r} stands in place of a tensor")
+    return argument.value
+
+
+def _names(arguments: tuple[Argument, ...]) -> set[str]:
+    """Symbols that a call computes with."""
+    found: set[str] = set()
+    for argument in arguments:
+        if isinstance(argument, Expression):
+            found |= names_in(argument.text)
+        elif isinstance(argument, tuple):
+            found |= _names(argument)
+    return found
+
+
+def _given(call: GraphCall, binding: Binding, name: str) -> Any:
+    """An argument by its name; None if the operator has no such."""
+    names = [argument.name for argument in binding.arguments]
+    return call.arguments[names.index(name)] if name in names else None
+
+
+def _with(call: GraphCall, place: int, argument: Argument) -> GraphCall:
+    return replace(call, arguments=(*call.arguments[:place], argument, *call.arguments[place + 1 :]))
+
+
+def _dense(size: tuple[Extent, ...]) -> tuple[Extent, ...]:
+    strides: list[Extent] = []
+    step: Extent = 1
+    for extent in reversed(size):
+        strides.append(step)
+        known = isinstance(step, int) and isinstance(extent, int)
+        step = step * extent if known else f"({step})*({extent})"  # type: ignore[operator]
+    return tuple(reversed(strides))
+
+
+_Rule = Callable[[_Padding, GraphCall, Binding, str], GraphCall]
+_RULES: dict[Kind, _Rule] = {
+    Kind.POINTWISE: _Padding._alike,
+    Kind.CREATION: _Padding._alike,
+    Kind.MOVEMENT: _Padding._joined,
+    Kind.REDUCTION: _Padding._reduced,
+    Kind.ROWS: _Padding._along_rows,
+    Kind.CONTRACTION: _Padding._multiplied,
+    Kind.INDEXED: _Padding._gathered,
+    Kind.SCAN: _Padding._ordered,
+    Kind.SORT: _Padding._ordered,
+}
