@@ -110,7 +110,7 @@ fix: build  ## let the formatters and the linter repair what they can
 models: build models-libraries  ## models of transformers and real weights on the card, against the CPU; writes docs/models.md
 	$(BIN)/python -m tests.models
 
-bench: build  ## side-by-side benchmarks, then a scan of all operators; tables on the screen, JSON in bench/results
+bench: build models-libraries  ## side-by-side benchmarks, then a scan of all operators; tables on the screen, JSON in bench/results
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.scan
 
