@@ -177,6 +177,10 @@ _STATEMENTS = {
     "nan_to_num": "x.nan_to_num()", "round to decimals": "x.round(decimals=2)", "sinc": "x.sinc()", "special_entr": "torch.special.entr(chance)",
     "special_log_ndtr": "torch.special.log_ndtr(x)", "special_xlog1py": "torch.special.xlog1py(x, chance)", "linalg_cross": "torch.linalg.cross(triples, triples)", "mvlgamma": "(chance + 2).mvlgamma(2)",
     # pointwise with operands that are broadcast, numbers and masks
+    "equal": "torch.equal(x, y)",
+    "histc": "torch.histc(x, 64)",
+    "bucketize": "torch.bucketize(x, edges)",
+    "searchsorted": "torch.searchsorted(edges, x)",
     "sgn": "x.sgn()", "__lshift__": "aten.__lshift__(x, 1)", "__rshift__": "aten.__rshift__(x, 1)", "add of a row": "x + v", "add of a column": "x + c", "add of a number": "x + 1", "add of a transposed": "x + y.t()", "add in place": "x.add_(y)", "where": "torch.where(mask, x, y)",
     "where of a number": "torch.where(mask, x, 0)", "masked_fill": "x.masked_fill(mask, 1)", "eq of a number": "x == 1", "add of mixed": "x + single", "clamp of numbers": "x.clamp(0, 1)", "pow of 2": "x ** 2",
 }  # fmt: skip
@@ -187,6 +191,11 @@ NOT_SCANNED = {
     "_native_multi_head_attention": "a layer: its products and softmax are scanned",
     "_transformer_encoder_layer_fwd": "a layer: its products, softmax and norms are scanned",
     "_scaled_mm": "8-bit floats alone",
+    "_grouped_mm": "bfloat16 alone",
+    "_fused_adam": "lists of tensors, in place",
+    "_fused_adamw": "lists of tensors, in place",
+    "_fused_sgd": "lists of tensors, in place",
+    "_index_put_impl": "what index_put calls",
     "_thnn_fused_gru_cell_backward": "takes a workspace that no CPU kernel makes",
     "_thnn_fused_lstm_cell_backward_impl": "takes a workspace that no CPU kernel makes",
 }

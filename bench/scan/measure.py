@@ -1,4 +1,7 @@
-"""One call of the scan in one dtype: its time on the card, over torch's on the CPU."""
+"""One call of the scan in one dtype: its time on the card, over torch's on the CPU.
+
+Both have one thread, and what is told is processor time: a machine with others on it gives the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +69,14 @@ def measure(call: Call, dtype: torch.dtype) -> Line:
     effort, times = (_LONG, 1) if lengthy else (_SHORT, _CALLS)
     calls = "; ".join([call.statement] * times)
     waited = f"{calls}; wait()"
-    found = compare(Pair(waited, calls, ours, _SPACE | host), effort)
+    found = compare(Pair(waited, calls, ours, _SPACE | host), effort, time.process_time)
     wide = None
     if dtype is torch.float16:
         wider = {word: tensor.float() if tensor.dtype is dtype else tensor for word, tensor in host.items()}
-        wide = compare(Pair(waited, calls, ours, _SPACE | wider), effort).value
+        wide = compare(Pair(waited, calls, ours, _SPACE | wider), effort, time.process_time).value
+    del card, ours
     gc.collect()
+    torch.spyre.empty_cache()  # a call may have taken gigabytes
     assert found.ours_seconds is not None and found.baseline_seconds is not None
     return Line(
         call.name, name, found.value, found.ours_seconds / times, found.baseline_seconds / times, wide, fallback

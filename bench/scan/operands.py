@@ -37,6 +37,7 @@ def _makers(samples: Samples | None, dtype: torch.dtype) -> dict[str, Callable[[
         "chance": lambda: _numbers(Samples(0.05, 0.95), dtype, (_SIDE, _SIDE)),
         "grid": lambda: _numbers(Samples(-1.0, 1.0), dtype, (4, 128, 128, 2)),
         "one": lambda: torch.ones((), dtype=dtype),
+            "edges": lambda: torch.linspace(-4.0, 4.0, 64).to(dtype),
         "single": lambda: _numbers(Samples(), torch.float32, (_SIDE, _SIDE)),
         "mask": lambda: torch.rand(_SIDE, _SIDE) > 0.5,
         "order": lambda: torch.randperm(_SIDE),
