@@ -133,3 +133,19 @@ def test_explain_says_why_and_what_it_gains(lowered):
         in str(explanation)
     )
     assert explanation.record()["launches"][0]["tiled"][0]["tiles"] == tiled.tiles
+
+
+def test_rows_that_are_looked_up_stay_out_of_tiles():
+    """Their indices are packed for the hardware's op, which a tile of it is not: a prompt of a model with a tied head."""
+
+    def last_scores(tokens, table):
+        x = F.embedding(tokens, table).float()
+        return (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)).to(table.dtype)[:, -1] @ table.t()
+
+    torch.manual_seed(0)
+    torch.spyre.set_downcast_warning(False)
+    table = torch.nn.Parameter(torch.randn(49152, 576).half() / 24, requires_grad=False)
+    tokens = torch.randint(0, 49152, (1, 50))
+    scores = torch.compile(last_scores)(tokens.to("spyre"), table.to("spyre")).cpu().float()
+    expected = last_scores(tokens, table.float()).float()
+    assert (scores - expected).norm() < 0.01 * expected.norm()

@@ -64,7 +64,7 @@ class Flow:
         return (
             works_in_tiles(op)
             and not op.hints
-            and TABLE[op.row].kind is not Kind.RANDOM
+            and TABLE[op.row].kind not in (Kind.RANDOM, Kind.INDEXED)  # whose indices are packed for the op as it is
             and all(b.role in (Role.TEMP, Role.OUTPUT) and not b.unset for b in results)
         )
 
