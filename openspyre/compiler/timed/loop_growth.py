@@ -58,13 +58,16 @@ class Flow:
         )
 
     def can_join(self, number: int) -> bool:
-        """Whether an op works on tiles at all, and what it writes is the program's own."""
+        """Whether an op works on tiles at all, and what it writes is the program's own.
+
+        A gather does not: where its table or its packed index begins decides whether it is an op of the hardware.
+        """
         op = self.ops[number]
         results = [self.buffers[name] for name in self.writes[number]]
         return (
             works_in_tiles(op)
             and not op.hints
-            and TABLE[op.row].kind is not Kind.RANDOM
+            and TABLE[op.row].kind not in (Kind.RANDOM, Kind.INDEXED)
             and all(b.role in (Role.TEMP, Role.OUTPUT) and not b.unset for b in results)
         )
 
