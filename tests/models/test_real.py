@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from torch_spyre.inductor.reporting.report import compile_report
+
 from .comparing import distance
 from .families import FAMILIES
 from .packages import Unavailable
@@ -34,6 +36,24 @@ def test_a_model_with_real_weights_is_right(model):
     assert distance(model.outputs(card, model.inputs_on_card()), expected) < BOUNDS.get(model.name, 0.03)
     assert torch.spyre.fallback_stats() == {}
     assert model.right(model.answer(card, "spyre"))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("length", [37, 256])
+def test_layers_of_real_size_compile_to_one_launch(length):
+    """Two of SmolLM2's: large tables and long chains are planned otherwise than small ones."""
+    model = REAL[0]
+    try:
+        host, card = model.build(), model.build(torch.float16)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    for each in (host, card):
+        del each.model.layers[2:]
+    ids = torch.randint(0, 49000, (1, length), generator=torch.Generator().manual_seed(1))
+    torch.compiler.reset()
+    found = torch.compile(card.to("spyre"))(input_ids=ids.to("spyre")).logits[0]
+    assert distance(found, host(input_ids=ids).logits[0]) < 0.03
+    assert len(compile_report()[-1].bundles) == 1 and not compile_report()[-1].fallbacks
 
 
 def test_sentence_transformers_encodes_on_the_card():

@@ -58,7 +58,10 @@ class Flow:
         )
 
     def can_join(self, number: int) -> bool:
-        """Whether an op works on tiles at all, and what it writes is the program's own."""
+        """Whether an op works on tiles at all, and what it writes is the program's own.
+
+        A gather does not: where its table or its packed index begins decides whether it is an op of the hardware.
+        """
         op = self.ops[number]
         results = [self.buffers[name] for name in self.writes[number]]
         return (

@@ -86,3 +86,14 @@ def test_rows_of_queries_leave_keys_outside() -> None:
     everything = {each.name for each in program.ops}
     assert everything - loop(given, scores, dims["m"]).keys() == {"mul_1"}  # which scales the keys
     assert everything == loop(given, scores, dims["b1"]).keys()
+
+
+def test_a_gather_stays_outside() -> None:
+    """Its index is packed already: from the middle of a stick, or of its table, it would be no op of the hardware."""
+    table, index = buffer("table", 512, COLUMNS, role=Role.INPUT), buffer("index", ROWS, role=Role.INPUT)
+    dims = (Dim("d0", ROWS), Dim("d1", COLUMNS), Dim("index", 512, reduced=True))
+    reads = (Access("table", 0, (0, 1, COLUMNS), "float16"), Access("index", 0, (1, 0, 0), "int64"))
+    rows = Op("x", "gather", dims, reads, (Access("x", 0, (COLUMNS, 1, 0), "float16"),))
+    given = flow([table, index, X, Y, Z], rows, matrix_op("y", "exp", "x"), matrix_op("z", "exp", "y"))
+    assert loop(given, 1, 0) == {"y": "d0", "z": "d0"}
+    assert loop(given, 1, 1) == {"y": "d1", "z": "d1"}
