@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
-from . import page
+from . import fidelity, page
 from .comparing import BOUND
 from .families import FAMILIES
 from .measure import Forward, Generation, answer, forward, generation
@@ -59,7 +59,8 @@ def main() -> int:
     families = [family for family in FAMILIES if not only or family.name in only]
     real = [model for model in REAL if not only or model.name in only]
     generating = [family for family in families if family.generates]
-    progress = Progress(len(families) + len(generating) + 2 * len(real))
+    llama = any(model.generates for model in real)
+    progress = Progress(len(families) + len(generating) + 2 * len(real) + 2 * llama)
     measured: dict[str, Forward] = {}
     answers: dict[str, tuple[str, bool]] = {}
     for model in real:
@@ -70,10 +71,18 @@ def main() -> int:
             )
         except Unavailable as reason:
             print(f"{model.name} is left out: {reason}", file=sys.stderr)
+    found, text = list[fidelity.Greedy](), None
+    if llama and measured:
+        found = progress.run(
+            "greedy tokens", fidelity.greedy, lambda all: f"{sum(g.equal for g in all)} of {sum(g.tokens for g in all)}"
+        )
+        text = progress.run("perplexity", fidelity.perplexity, lambda p: f"{p.card:.3f} (CPU {p.cpu:.3f})")
     small = {f.name: progress.run(f.name, lambda f=f: forward(f), _forward) for f in families}
     tokens = {f.name: progress.run(f"{f.name}, generating", lambda f=f: generation(f), _generation) for f in generating}
     if not only:
         parts = {"real": page.forwards(measured), "answers": page.answers(answers)}
+        if text is not None:
+            parts["fidelity"] = page.fidelity(found, text)
         page.write(parts | {"families": page.forwards(small), "generation": page.generations(tokens)})
     return _verdict(small, tokens, answers)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .comparing import BOUND
+from .fidelity import Greedy, Perplexity
 from .measure import Forward, Generation
 from .real import REAL
 
@@ -69,6 +70,12 @@ def answers(measured: Mapping[str, tuple[str, bool]]) -> str:
     return _table(("Model", "Package", "Licence", "Says on the card"), rows)
 
 
+def fidelity(measured: Iterable[Greedy], text: Perplexity) -> str:
+    rows = [(one.prompt, f"{one.equal}/{one.tokens}", "" if one.gap is None else f"{one.gap:.3f}") for one in measured]
+    told = f"\nPerplexity of {text.tokens} tokens of the Apache licence: {text.card:.3f} on the card, {text.cpu:.3f} in float32 ({100 * text.off:.2f} % apart).\n"
+    return _table(("Asked", "Tokens equal", "Gap"), rows) + told
+
+
 def write(parts: Mapping[str, str]) -> None:
     """Each part in its place: `<!-- measured: NAME -->` ... `<!-- end -->`."""
     text = PAGE.read_text()
@@ -83,4 +90,4 @@ def models_on_the_page() -> set[str]:
     return set(re.findall(r"^\| ([^|]+?) \| [\d.]+ [kM] \|", PAGE.read_text(), re.MULTILINE))
 
 
-__all__ = ["BOUND", "PAGE", "answers", "forwards", "generations", "models_on_the_page", "write"]
+__all__ = ["BOUND", "PAGE", "answers", "fidelity", "forwards", "generations", "models_on_the_page", "write"]

@@ -7,6 +7,7 @@ from torch_spyre.inductor.reporting.report import compile_report
 
 from .comparing import distance
 from .families import FAMILIES
+from .fidelity import perplexity
 from .packages import Unavailable
 from .page import models_on_the_page
 from .real import MINILM, REAL, SENTENCES
@@ -96,3 +97,12 @@ def test_a_pipeline_runs_on_the_card():
 
 def test_the_page_has_all_models():
     assert models_on_the_page() == {model.name for model in (*FAMILIES, *REAL)}
+
+
+def test_smollm2_reads_a_text_as_float32_does() -> None:
+    try:
+        found = perplexity(384)
+    except Unavailable as problem:
+        pytest.skip(str(problem))
+    assert found.tokens == 384 and 2 < found.cpu < 30
+    assert found.off < 0.015
