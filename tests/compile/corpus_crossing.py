@@ -36,20 +36,20 @@ def at_nothing(x):
 
 
 def constant_read_twice(x):
-    edges = torch.tensor([-1.0, 0.0, 1.0], dtype=x.dtype, device=x.device)
-    return torch.bucketize(x, edges), edges * 2, x[:, :3] + edges
+    edges = torch.tensor([[-1.0, 0.0, 1.0]], dtype=x.dtype, device=x.device)
+    return torch.cdist(x, edges), edges * 2, x[:, :3] + edges
 
 
-class Buckets(torch.nn.Module):
+class Distances(torch.nn.Module):
     """A constant of a module inside a module."""
 
     def __init__(self):
         super().__init__()
         self.inner = torch.nn.Module()
-        self.inner.register_buffer("edges", torch.tensor([-1.0, 0.5]))
+        self.inner.register_buffer("edges", torch.tensor([[-1.0, 0.5, 2.0]]))
 
     def forward(self, x):
-        return torch.bucketize(x, self.inner.edges) * torch.tensor([1, 2, 3], device=x.device)
+        return torch.cdist(x, self.inner.edges) * torch.tensor([1, 2, 3], device=x.device)
 
 
 def clone_is_read_later(x):
@@ -88,14 +88,15 @@ def both_written(x, y):
 
 
 GRAPHS = (
-    graph("constant_for_bucketize", buckets, half(4, 33), bundles=2, left_out=("bucketize.Tensor",), on_cpu=("bucketize.Tensor",), why=EAGER),
-    graph("constant_for_bucketize_of_bfloat16", buckets, bfloat(4, 33), bundles=2, left_out=("bucketize.Tensor",), on_cpu=("bucketize.Tensor",), why=EAGER),
-    graph("constant_for_searchsorted", places, single(4, 33), bundles=0, left_out=("searchsorted.Tensor",), on_cpu=("searchsorted.Tensor",), why=EAGER),
+    graph("constant_for_bucketize", buckets, half(4, 33)),
+    graph("constant_for_bucketize_of_bfloat16", buckets, bfloat(4, 33)),
+    graph("constant_for_searchsorted", places, single(4, 33)),
     graph("constant_for_cdist", distances, single(5, 3), left_out=("_cdist_forward.default",), on_cpu=("_cdist_forward",), why=EAGER),
-    graph("dynamic_constant_for_bucketize", buckets, single(4, 33), dynamic=True, bundles=2, left_out=("bucketize.Tensor",), on_cpu=("bucketize.Tensor",), why=EAGER),
+    graph("dynamic_constant_for_bucketize", buckets, single(4, 33), dynamic=True),
+    graph("dynamic_constant_for_cdist", distances, single(5, 3), dynamic=True, left_out=("_cdist_forward.default",), on_cpu=("_cdist_forward",), why=EAGER),
     graph("constant_without_elements", at_nothing, half(4, 33)),
-    graph("constant_read_by_all", constant_read_twice, half(4, 33), left_out=("bucketize.Tensor",), on_cpu=("bucketize.Tensor",), why=EAGER),
-    graph("constant_of_an_inner_module", lambda module, x: module(x), single(4, 3), module=Buckets, left_out=("bucketize.Tensor",), on_cpu=("bucketize.Tensor",), why=EAGER),
+    graph("constant_read_by_all", constant_read_twice, single(4, 3), left_out=("_cdist_forward.default",), on_cpu=("_cdist_forward",), why=EAGER),
+    graph("constant_of_an_inner_module", lambda module, x: module(x), single(4, 3), module=Distances, left_out=("_cdist_forward.default",), on_cpu=("_cdist_forward",), why=EAGER),
     graph("custom_operator_and_a_clone", clone_is_read_later, half(4, 33), bundles=2),
     graph("custom_operator_writes_an_input", written_input, half(4, 33), half(4, 33), bundles=2),
     graph("custom_operator_writes_a_temp", written_temp, single(4, 33), bundles=2),

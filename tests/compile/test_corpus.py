@@ -88,4 +88,4 @@ def test_graphs_that_the_hardware_could_run():
     """How many graphs of the corpus are ops of the hardware alone. Each graph's own test holds what the list says of it."""
     names = {row.name for row in GRAPHS}
     assert EXTENSIONS.keys() <= names
-    assert 1 - len(EXTENSIONS) / len(names) >= 0.76
+    assert 1 - len(EXTENSIONS) / len(names) >= 0.75

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -72,16 +73,17 @@ class ElementCodes {
   void write(const DeviceView& view) const { write_codes(bytes_.data(), view); }
   void read(const DeviceView& view) { read_codes(view, bytes_.data()); }
 
-  // The first element that consists of the pattern, or -1.
-  int64_t first(int pattern) const {
+  // The elements that consist of the pattern, in order.
+  std::vector<int64_t> all_of(int pattern) const {
     const auto wanted = static_cast<std::byte>(pattern);
     const auto itemsize = static_cast<size_t>(itemsize_);
+    std::vector<int64_t> found;
     for (size_t at = 0; at < bytes_.size(); at += itemsize) {
       size_t same = 0;
       while (same < itemsize && bytes_[at + same] == wanted) ++same;
-      if (same == itemsize) return static_cast<int64_t>(at / itemsize);
+      if (same == itemsize) found.push_back(static_cast<int64_t>(at / itemsize));
     }
-    return -1;
+    return found;
   }
 
  private:
@@ -194,11 +196,15 @@ void watch_copy(const DeviceView& target, const std::function<void()>& copy) {
     codes.write(target);
     if (!skips) copy();
     codes.read(target);
-    return codes.first(pattern);
+    return codes.all_of(pattern);
   };
-  if (unwritten(0x5A) < 0) return;
-  const int64_t element = unwritten(0xA5);       // an element may look like the first poison
-  if (element < 0 || loops_abandoned()) return;  // a process that ends leaves its copies half done
+  const std::vector<int64_t> once = unwritten(0x5A);
+  if (once.empty()) return;
+  // An element may look like one poison, and another like the other: none looks like both.
+  std::vector<int64_t> twice;
+  std::ranges::set_intersection(once, unwritten(0xA5), std::back_inserter(twice));
+  if (twice.empty() || loops_abandoned()) return;  // a process that ends leaves its copies half done
+  const int64_t element = twice.front();
   Findings findings = findings_here("copy within the card");
   findings.add(FindingKind::Unwritten, 0, [&] {
     return "element " + list_text(index_of(element, target.size)) + " of " + tensor_text(target) +
