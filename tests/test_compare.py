@@ -84,6 +84,17 @@ def test_random_numbers_and_missing_operators_follow_the_card() -> None:
     assert found.operators[-1].total.relative < 1e-6  # float32 on both sides
 
 
+def test_what_the_cpu_does_not_compute_is_told() -> None:
+    @torch.library.custom_op("test_compare::doubled", mutates_args=(), device_types="spyre")
+    def doubled(x: Tensor) -> Tensor:
+        return x + x
+
+    found = torch_spyre.compare(lambda a: doubled(a) + 1, torch.randn(64, 64), dtype=torch.float16)
+    (told,) = [why for name, why in found.followed if "doubled" in name]
+    assert told.startswith("the CPU does not compute it: ")
+    assert "doubled" in str(found)
+
+
 def test_attention_and_what_stays_in_float32() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 4, 32, 64) for _ in range(3))

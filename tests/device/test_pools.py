@@ -114,6 +114,19 @@ def test_wrong_copies_are_refused(pool: SharedHostPool) -> None:
             copy_tensor_raw(tensor, pool, slot, to_device=False)
 
 
+def test_bytes_of_another_layout_are_refused(pool: SharedHostPool) -> None:
+    """A weight of a module is tiled for products: its bytes in a tensor as torch.empty lays it would be other numbers."""
+    weight = torch.nn.Linear(70, 40, bias=False).half().to("spyre").weight.data
+    other = torch.zeros(40, 70, dtype=torch.float16, device="spyre")
+    assert weight.device_tensor_layout() != other.device_tensor_layout()
+    copy_tensor_raw(weight, pool, 0, to_device=False)
+    with pytest.raises(InvalidArgument, match="another layout"):
+        copy_tensor_raw(other, pool, 0, to_device=True)
+    assert not other.any().item()
+    copy_tensor_raw(other, pool, 0, to_device=False)
+    copy_tensor_raw(other, pool, 0, to_device=True)
+
+
 def test_blocks_of_every_number_come_back_in_any_order() -> None:
     cache = every_number()
     before = codes_of(cache)

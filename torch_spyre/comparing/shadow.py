@@ -104,7 +104,10 @@ class ShadowMode(TorchDispatchMode):
         if not ours and not any(map(_is_ours, made)):
             return returned
         twins = self._twins(func, args, named, made)
-        alone = _tensors(_computed(func, *before)) if before is not None else None
+        alone = _computed(func, *before) if before is not None else None
+        if isinstance(alone, str):
+            self.followed.setdefault(str(func), alone)  # what it rounds by itself cannot be told
+            alone = None
         for place, (one, twin) in enumerate(zip(made, twins, strict=True)):
             self.truth.set(one, twin)
             if not computes and alone is not None and place < len(alone) and ours:
@@ -127,10 +130,13 @@ class ShadowMode(TorchDispatchMode):
         elif "empty" in func.__name__:
             return [torch.zeros(one.shape, dtype=_wide(one.dtype)) for one in made]
         else:
-            found = _tensors(_computed(func, *tree_map(self._truth, (list(args), dict(named)))))
-            if found is not None and [one.shape for one in found] == [one.shape for one in made[: len(found)]]:
+            found = _computed(func, *tree_map(self._truth, (list(args), dict(named))))
+            if isinstance(found, str):
+                why = found
+            elif [one.shape for one in found] == [one.shape for one in made[: len(found)]]:
                 return [*found, *(own_copy(one) for one in made[len(found) :])]
-            why = "the CPU has no such operator" if found is None else "sizes depend on the numbers"
+            else:
+                why = "sizes depend on the numbers"
         if made:
             self.followed[str(func)] = why
         return [own_copy(one) for one in made]
@@ -201,13 +207,11 @@ def _elsewhere(leaf: Any) -> Any:
     return _wide(leaf) if isinstance(leaf, torch.dtype) else leaf
 
 
-def _computed(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """On the CPU; None if it has no such operator."""
+def _computed(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> list[Tensor] | str:
+    """On the CPU; why not, if it has no such operator, or refuses it."""
     try:
-        return _ON_THE_CPU.get(func, func)(*args, **named)
-    except (NotImplementedError, RuntimeError, TypeError):
-        return None
-
-
-def _tensors(found: Any) -> list[Tensor] | None:
-    return None if found is None else [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]
+        found = _ON_THE_CPU.get(func, func)(*args, **named)
+    except (NotImplementedError, RuntimeError, TypeError) as problem:
+        told = str(problem).splitlines()
+        return f"the CPU does not compute it: {told[0][:120] if told else type(problem).__name__}"
+    return [leaf for leaf in tree_leaves(found) if isinstance(leaf, Tensor)]

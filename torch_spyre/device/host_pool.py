@@ -7,6 +7,7 @@ converts would round float16 on the way.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import mmap
 import os
 import re
@@ -18,10 +19,11 @@ import torch
 
 from openspyre.spec.errors import InvalidArgument
 from torch_spyre import _torch
+from torch_spyre.device.layouts import get_spyre_tensor_layout
 
 _HEAD = struct.Struct("<8sQQ")  # what it is, slots, bytes of each
 _MAGIC = b"SPYPOOL1"
-_BEGIN = mmap.PAGESIZE  # of the first slot
+_MARK = 8  # bytes behind the head for each slot: which layout lies in it, 0 if no tensor was copied there
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -30,7 +32,8 @@ class SharedHostPool:
 
     def __init__(self, path: Path, slots: int, slot_bytes: int, memory: mmap.mmap) -> None:
         self._path, self._slots, self._slot_bytes = path, slots, slot_bytes
-        self._bytes = torch.frombuffer(memory, dtype=torch.uint8, offset=_BEGIN)
+        self._memory = memory
+        self._bytes = torch.frombuffer(memory, dtype=torch.uint8, offset=_begin(slots))
 
     @classmethod
     def create_or_attach(cls, stream: Any, name: str, num_slots: int, slot_bytes: int) -> SharedHostPool:
@@ -47,7 +50,7 @@ class SharedHostPool:
         fresh = False
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            size = _BEGIN + num_slots * slot_bytes
+            size = _begin(num_slots) + num_slots * slot_bytes
             fresh = os.fstat(handle).st_size == 0
             if fresh:
                 os.posix_fallocate(handle, 0, size)
@@ -82,6 +85,18 @@ class SharedHostPool:
             raise InvalidArgument(f"the pool {self._path.name!r} has slots 0 to {self._slots - 1}, no slot {slot_id}")
         return self._bytes[slot_id * self._slot_bytes : (slot_id + 1) * self._slot_bytes]
 
+    def settle_layout(self, slot_id: int, layout: str, to_device: bool) -> None:
+        """Bytes mean something in one layout alone: what was copied in tells which, and nothing else may come out."""
+        place = _HEAD.size + _MARK * slot_id
+        mark = hashlib.sha256(layout.encode()).digest()[:_MARK]
+        if not to_device:
+            self._memory[place : place + _MARK] = mark
+        elif self._memory[place : place + _MARK] not in (mark, bytes(_MARK)):
+            raise InvalidArgument(
+                f"slot {slot_id} of the pool {self._path.name!r} has the bytes of another layout than {layout}: "
+                "copy them into a tensor with the layout they came from (torch.empty(..., device_layout=...))"
+            )
+
     def unlink(self) -> None:
         """Takes the name away; the memory goes when nobody is attached any more."""
         self._path.unlink(missing_ok=True)
@@ -107,7 +122,13 @@ def copy_tensor_raw(
         raise InvalidArgument(
             f"a tensor of sizes {tuple(dev_tensor.shape)} has {needed} bytes on the card, and {pool!r} has no room for them"
         )
+    pool.settle_layout(slot_id, f"{found['dtype']} {get_spyre_tensor_layout(dev_tensor)}", to_device)
     _torch.copy_raw(dev_tensor, slot, to_device, non_blocking)
+
+
+def _begin(slots: int) -> int:
+    """Where the first slot begins: on a page of its own."""
+    return -(-(_HEAD.size + _MARK * slots) // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
 def _directory() -> Path:
