@@ -23,6 +23,7 @@ demo: build models-libraries  ## install everything into .venv and run the examp
 	$(BIN)/python examples/run_a_kernel_directory.py
 	-$(BIN)/python -W ignore examples/chat.py "What is the capital of France?"
 	$(BIN)/python examples/explain_transformer_block.py build/transformer_block.html
+	$(BIN)/python -W ignore examples/profile_transformer_block.py build/transformer_block.trace.json
 
 build: $(VENV)/.built  ## build and install into .venv (editable)
 

@@ -7,6 +7,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import get_args
@@ -15,7 +16,7 @@ import numpy as np
 
 from openspyre.program import model
 from openspyre.program.registers import OF_LANE, SIGNATURES, Register
-from openspyre.spec import errors, layout
+from openspyre.spec import counters, errors, layout
 from openspyre.spec.formats import DTYPES, STICK_BYTES, TENSOR_DTYPES, DataFormats, ElementArrangement
 from openspyre.spec.launch_numbers import Encoding, Rule
 from openspyre.spec.machine import SPYRE
@@ -66,7 +67,7 @@ def of_numbers(name: str, numbers: type[IntEnum]) -> str:
     return enumeration(name, names, names)
 
 
-def constants(values: Mapping[str, int]) -> str:
+def constants(values: Mapping[str, int | str]) -> str:
     """By type and name."""
     return "".join(f"constexpr {name} = {value};\n" for name, value in values.items())
 
@@ -153,6 +154,36 @@ def launch_numbers() -> str:
     return "\n".join((of_words("Encoding", Encoding), of_words("Rule", Rule)))
 
 
+def counts() -> str:
+    """Groups of counts as structures, blocks of groups, and what a launch adds to its stream."""
+    limits = {
+        "uint64_t kCountsMagic": f"{counters.MAGIC}u",
+        "uint64_t kCountsLayout": f"{counters.LAYOUT}u",
+        "size_t kCountsBytes": counters.TOTAL_BYTES,
+        "int kCountedStreams": counters.STREAMS,
+    }
+    parts = [
+        constants(limits),
+        f'constexpr const char* kCountsName = "{counters.MEMORY_NAME}";\n',
+        "using Count = std::atomic<uint64_t>;\n",
+    ]
+    for block in (counters.Head, counters.ProcessCounts, counters.CardCounts, counters.StreamCounts):
+        for group, rows in counters.groups(block).items():
+            members = "".join(f"  Count {row.name}{{0}};  // {row.metadata['meaning']}\n" for row in rows)
+            parts.append(f"struct alignas({counters.LINE_BYTES}) {camel(group)}Counts {{\n{members}}};\n")
+    names = [row.name for row in fields(counters.LaunchWork)]
+    members = "".join(f"  uint64_t {name} = 0;\n" for name in names)
+    parts.append(f"struct LaunchWork {{\n{members}}};\nconstexpr size_t kLaunchWorkWords = {len(names)};\n")
+    adds = "".join(f"  add_alone(counts.{name}, work.{name});\n" for name in names)
+    parts.append(
+        "// Where a lock keeps other writers away.\n"
+        "inline void add_alone(Count& count, uint64_t amount) {\n"
+        "  count.store(count.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);\n}\n"
+        f"inline void add_alone(WorkCounts& counts, const LaunchWork& work) {{\n{adds}}}\n"
+    )
+    return "\n".join(parts)
+
+
 def header(source: str, body: str, *includes: str) -> str:
     lines = "".join(f"#include {include}\n" for include in includes)
     return (
@@ -165,6 +196,7 @@ def header(source: str, body: str, *includes: str) -> str:
 def headers() -> dict[Path, str]:
     names = '"formats/names.h"'
     return {
+        CSRC / "card/generated/counters.h": header("openspyre/spec/counters.py", counts(), "<atomic>"),
         CSRC / "card/generated/faults.h": header("openspyre/spec/errors.py", faults(), names),
         CSRC / "card/generated/machine.h": header("openspyre/spec/machine.py and layout.py", machine()),
         CSRC / "card/generated/formats.h": header("openspyre/spec/formats.py", formats(), names),

@@ -12,6 +12,7 @@ from openspyre.compiler.emit import emit_bundle
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.origin import Origin
 from openspyre.spec.planning import Planning
 
 IN_MEMORY = Planning(scratchpads=False)  # so that every kind of step has operands in memory
@@ -47,7 +48,7 @@ def pointwise() -> Emitted:
     slope, space = ir.Scalar("slope", "float16"), dims(96, 320)
     ops = (
         ir.Op("add_0", "add", space, (at(x), at(s, 0, 1)), (at(first),)),
-        ir.Op("add_1", "add", space, (at(first), at(s, 0, 1)), (at(second),), origin="model.py:7"),
+        ir.Op("add_1", "add", space, (at(first), at(s, 0, 1)), (at(second),), origin=Origin("model.py", 7)),
         ir.Op("scaled", "mul", space, (at(second), slope), (at(out),)),
     )
     return compiled(ir.Program("pointwise", (x, s, out, first, second), ops, (slope,)))

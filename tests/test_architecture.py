@@ -37,6 +37,7 @@ TORCH_ROOMS: dict[str, set[str]] = {
     "torch_spyre.device.layouts": set(),
     "torch_spyre.device.predicted": set(),
     "torch_spyre.comparing": set(),
+    "torch_spyre.profiler": set(),
     "torch_spyre._inductor": set(),
     "torch_spyre.ops": {"torch_spyre.device.layouts", "torch_spyre._inductor"},
     _INDUCTOR: set(),  # the imported graph, and what we use of Inductor
@@ -69,7 +70,7 @@ TORCH_DOORS = {
     "torch_spyre.operator_places",
     "torch_spyre.streams",
 }
-OUTSIDE_OF_OPENSPYRE = {"numpy"}
+OUTSIDE_OF_OPENSPYRE = {"numpy", "rich"}  # rich: an extra, for one view of `openspyre smi`
 OUTSIDE_OF_TESTS = {"pytest", "hypothesis", "fuzz"}  # fuzz/samples.py: bundles to start from
 
 FORBIDDEN_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "temp"}

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from torch_spyre.torch_seams import SEAMS
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted(DOCS.glob("*.md"))
-NEEDS = {"libraries.md": ("transformers", "accelerate", "peft")}
+NEEDS = {"libraries.md": ("transformers", "accelerate", "peft", "sentence_transformers", "fms")}
 EXECUTED = [document for document in DOCUMENTS if "```python" in document.read_text()]
 
 
@@ -231,6 +232,17 @@ def test_an_example_explains_a_transformer_block(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "what would save most" in done.stdout and f"as a page: {page}" in done.stdout
     assert "transformer_block.py:" in done.stdout and "batchmatmul" in page.read_text()
+
+
+def test_an_example_leaves_a_trace_and_says_how_to_open_it(tmp_path):
+    trace = tmp_path / "block.trace.json"
+    code = "import runpy, sys, torch_spyre; sys.argv[1:] = [sys.argv[-1]]; runpy.run_path('examples/profile_transformer_block.py', run_name='__main__')"
+    done = run("-W", "ignore", "-c", code, str(trace))
+    assert done.returncode == 0, done.stderr
+    assert f"the trace: {trace}" in done.stdout and "ui.perfetto.dev" in done.stdout
+    assert "transformer_block.py:" in done.stdout
+    launches = [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
+    assert [e["args"]["steps"] for e in launches if e["name"].startswith(("graph", "spyre_kernel"))] != []
 
 
 def test_the_page_of_operations_has_every_row():

@@ -15,10 +15,15 @@ pytestmark = [
 ]
 
 
-def attended(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    scores = x @ weight  # the line of the product
-    shares = torch.softmax(scores, -1)
-    return shares.t().contiguous().exp()
+class Attended(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores, self.shares = torch.nn.Linear(256, 256, bias=False), torch.nn.Softmax(-1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores = self.scores(x)  # the line of the product
+        shares = self.shares(scores)  # the softmax(
+        return shares.t().contiguous().exp()
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +32,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Chromium
     assert BROWSER is not None
     if why := chromium.why_not(BROWSER):
         pytest.skip(f"{BROWSER} does not start here: {why}")
-    x, weight = (torch.randn(256, 256).half().to("spyre") for _ in range(2))
-    torch_spyre.explain(attended, x, weight).html(place / "page.html")
+    model, x = Attended().half().to("spyre").requires_grad_(False), torch.randn(256, 256).half().to("spyre")
+    torch_spyre.explain(model, x).html(place / "page.html")
     with chromium.Chromium(BROWSER, place) as browser:
         browser.open(f"file://{place}/page.html")
         yield browser
@@ -84,6 +89,21 @@ def test_a_line_shows_its_ops_and_gives_back_the_others(page: chromium.Chromium)
     assert count(page, "#graph .faded") == count(page, "#timeline .faded") == every - len(ops)
     page.click("byId('lines').querySelector('.marked')")
     assert count(page, "#rows tr") == every
+
+
+def test_a_module_shows_its_ops_and_an_op_its_line_module_and_names(page: chromium.Chromium) -> None:
+    every = count(page, "#rows tr")
+    page.click("[...byId('modules').children].find(row => row.textContent.includes('shares (Softmax)'))")
+    ops = page.evaluate("[...byId('rows').children].map(row => row.firstChild.textContent.split(' ')[1])")
+    assert {"max", "sub", "sum", "realdiv"} <= set(ops) and "batchmatmul" not in ops
+    assert count(page, "#graph .faded") == every - len(ops)
+    page.click("byId('modules').querySelector('.marked')")
+    page.click("[...byId('rows').children].find(row => row.textContent.includes('realdiv'))")
+    assert "the softmax(" in page.evaluate("byId('lines').querySelector('.picked').textContent")
+    assert "shares (Softmax)" in page.evaluate("byId('modules').querySelector('.picked').textContent")
+    detail = page.evaluate("byId('detail').textContent")
+    assert "through softmax \u2192 _softmax" in detail or "\u2192 _softmax \u2192" in detail
+    assert "decomposition by ExpandComposites" in detail
 
 
 def test_a_column_sorts(page: chromium.Chromium) -> None:

@@ -92,8 +92,24 @@ def counted(x, y):
     return places.sum(-1), places.amax(0), x / places.sum(-1, keepdim=True)
 
 
+def attention_of_heads(width):
+    """Heads that begin in the middle of sticks, as a linear layer leaves them."""
+
+    def attention(q, k, v):
+        heads = [x.view(x.shape[0], x.shape[1], -1, width).transpose(1, 2) for x in (q * 2, k + 1, v * 3)]
+        y = F.scaled_dot_product_attention(*heads)
+        return y.transpose(1, 2).flatten(2)
+
+    return attention
+
+
 half, full = torch.float16, torch.float32
 GRAPHS = [
+    (attention_of_heads(32), [((5, 9, 192), half)] * 3, 15),
+    (attention_of_heads(16), [((2, 70, 128), half)] * 3, 15),
+    (attention_of_heads(24), [((3, 5, 72), half)] * 3, 12),
+    (attention_of_heads(32), [((1, 1, 96), half)] * 3, 10),
+    (attention_of_heads(96), [((2, 9, 192), half)] * 3, 10),
     (rms_norm, [((4, 48, 256), half), ((256,), half)], 7),
     (rms_norm, [((7, 200), half), ((200,), half)], 7),
     (rotary, [((2, 4, 48, 128), half), ((48, 128), half), ((48, 128), half)], 2),
@@ -198,6 +214,14 @@ def test_rounding_in_a_register_is_what_a_store_and_a_load_do():
     np.testing.assert_array_equal(run(step("round", "round_sen169", "x", "out")), through_memory)
 
 
+def test_products_read_heads_of_half_sticks_where_they_lie(seen):
+    """An attention of a linear layer's results is two products and a softmax, without a copy between them."""
+    q, k, v = (torch.randn(450, 384).half().to("spyre").view(50, 9, 12, 32).transpose(1, 2) for _ in range(3))
+    F.scaled_dot_product_attention(q, k, v)
+    (bundle,) = seen
+    assert steps_with_equal_bits(bundle)[1] == 3
+
+
 def test_eager_programs_have_the_same_bits(seen):
     torch.manual_seed(0)
     x, y = (torch.randn(9, 130).half().to("spyre") for _ in range(2))
@@ -208,6 +232,8 @@ def test_eager_programs_have_the_same_bits(seen):
         lambda: x.t() + y.t()[:, :1],
         lambda: F.layer_norm(x, (130,)),
         lambda: F.scaled_dot_product_attention(x[None], y[None], x[None]),
+        lambda: F.scaled_dot_product_attention(*(t[:, :128].view(3, 3, 4, 32).transpose(1, 2) for t in (x, y, x))),
+        lambda: F.scaled_dot_product_attention(*(t[:, 1:129].view(3, 3, 4, 32).transpose(1, 2) for t in (x, y, x))),
         lambda: x.clone().mul_(y.t().contiguous().t()),
     ):
         call()

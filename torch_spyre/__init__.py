@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.comparing.compare").compare
     if name == "compile_report":
         return importlib.import_module(f"{__name__}.inductor.reporting.report").compile_report
-    if name in ("_C", "_inductor", "constants", "device", "model_utils", "ops", "streams"):
+    if name in ("_C", "_inductor", "constants", "device", "model_utils", "ops", "profiler", "streams"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

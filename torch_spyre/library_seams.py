@@ -74,6 +74,12 @@ LIBRARY_SEAMS: tuple[LibrarySeam, ...] = (
         "transformers asks the device",
     ),
     LibrarySeam(
+        "transformers.cache_utils",
+        "Cache.update",
+        'cache_implementation="offloaded" keeps all layers but one on the host: it asks CUDA for its streams',
+        "transformers asks torch.accelerator for the stream",
+    ),
+    LibrarySeam(
         "transformers.integrations.moe",
         "_grouped_mm_fallback",
         "mixtures of experts: products in groups on the card, in graphs without a cut; torch.library.register_kernel",

@@ -10,6 +10,7 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, TypeVar
 
 import torch
@@ -227,6 +228,9 @@ SEAMS: tuple[Seam, ...] = (
     Seam("torch.utils._pytree.tree_map_only", "exchanges tensors among nested arguments", "it becomes public"),
     Seam("torch.Tensor._make_wrapper_subclass", "tensors that are only their description", "it becomes public"),
     Seam("torch._inductor.config", "whether TORCH_COMPILE_DEBUG is on", "it becomes public"),
+    Seam(
+        "torch._guards.TracingContext", "which sizes change, and the bounds of mark_dynamic", "Inductor hands them on"
+    ),
     Seam("torch._dynamo.utils.get_debug_dir", "where TORCH_COMPILE_DEBUG writes", "it becomes public"),
     Seam(
         "torch._inductor.compile_fx.compile_fx",
@@ -309,6 +313,12 @@ SEAMS: tuple[Seam, ...] = (
         "what Inductor's classes want",
         "Inductor has a public border for backends",
     ),
+    Seam("torch.nn.Module._call_impl", "its frames tell which module allocates memory", "torch's stacks name modules"),
+    Seam(
+        "torch._utils._augment_memory_snapshot_stack_traces",
+        "memory snapshots with lines of the model, as torch.cuda's",
+        "it becomes public",
+    ),
     Seam("torch.accelerator.manual_seed", "documented for Spyre, missing in torch 2.13", "torch has it", added=True),
     Seam(
         "torch.accelerator.manual_seed_all", "documented for Spyre, missing in torch 2.13", "torch has it", added=True
@@ -383,3 +393,13 @@ def runs_while_tracing(function: Function) -> Function:
 def original_of(replaced: Any) -> Any:
     """What torch had in this place; None if it is not ours."""
     return replaced.__wrapped__ if getattr(replaced, "_torch_spyre_seam", False) else None
+
+
+def module_call_code() -> CodeType:
+    """The code that every call of a torch.nn.Module has a frame of."""
+    return torch.nn.Module._call_impl.__code__
+
+
+def with_fx_traces(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """A memory snapshot whose frames of generated code name lines of the model."""
+    return torch._utils._augment_memory_snapshot_stack_traces(snapshot)  # type: ignore[arg-type, return-value]

@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "counters/counters.h"
 #include "dma/dma.h"
 #include "formats/formats.h"
 #include "formats/layout.h"
+#include "images.h"
 #include "memory/scratchpad.h"
 #include "programs.h"
 #include "python_interrupt.h"
@@ -115,9 +117,10 @@ DeviceView view_device(const Buffer& buffer, const ShapePtr& shape) {
 }
 
 template <typename Copy>
-void run_on_stream(const Buffer& buffer, int64_t stream_id, const char* what, Copy copy) {
+void run_on_stream(const Buffer& buffer, int64_t stream_id, CopyWay way, const char* what, size_t bytes, Copy copy) {
   py::gil_scoped_release unlocked;
   Stream& stream = buffer.block().card->stream(stream_id);
+  count_copy(stream, way, bytes);
   const LentWork work(copy);
   work.wait(stream, stream.submit(what, work.task(), buffer.block().bytes > kLengthyCopyBytes));
 }
@@ -127,14 +130,16 @@ void copy_array_in(const py::array& array, const std::string& dtype, const Buffe
   // The DMA reads from a source view; its pointer type serves both directions.
   const HostView host = view_host(array, dtype_named(dtype), const_cast<void*>(array.data()));
   const DeviceView device = view_device(buffer, shape);
-  run_on_stream(buffer, stream, "copy to the card", [&] { copy_in(host, device); });
+  run_on_stream(buffer, stream, CopyWay::ToCard, "copy to the card", static_cast<size_t>(array.nbytes()),
+                [&] { copy_in(host, device); });
 }
 
 void copy_array_out(const Buffer& buffer, const ShapePtr& shape, py::array array, const std::string& dtype,
                     int64_t stream) {
   const HostView host = view_host(array, dtype_named(dtype), array.mutable_data());
   const DeviceView device = view_device(buffer, shape);
-  run_on_stream(buffer, stream, "copy from the card", [&] { copy_out(device, host); });
+  run_on_stream(buffer, stream, CopyWay::FromCard, "copy from the card", static_cast<size_t>(array.nbytes()),
+                [&] { copy_out(device, host); });
   warn_of_notices();
 }
 
@@ -189,6 +194,33 @@ py::array_t<uint8_t> convert_to_host(const py::array& source, const std::string&
                  host_itemsize(dtype_named(host)));
 }
 
+// --- counters, as openspyre/spec/counters.py reads them --------------------------------------------------------------
+py::bytes counters_image() {
+  const Counters& now = counters();
+  std::string image(sizeof now, '\0');
+  const auto take = [&](const auto& part) {
+    const auto* from = reinterpret_cast<const Count*>(&part);
+    const auto at = static_cast<size_t>(reinterpret_cast<const char*>(&part) - reinterpret_cast<const char*>(&now));
+    for (size_t word = 0; word < sizeof part / sizeof(Count); ++word) {
+      const uint64_t value = from[word].load(std::memory_order_relaxed);
+      std::memcpy(image.data() + at + word * sizeof value, &value, sizeof value);
+    }
+  };
+  take(now.head);
+  take(now.process);
+  for (size_t card = 0; card < now.cards.size(); ++card)  // memory of cards that were never used stays untouched
+    if (now.head.started.load() >> card & 1) take(now.cards[card]);
+  return image;
+}
+
+void count_one(const std::string& name) {
+  ProcessCounts& process = counters().process;
+  if (name == "graph_compiles") return add(process.graph_compiles, 1);
+  if (name == "text_cache_hits") return add(process.text_cache_hits, 1);
+  if (name == "retiled_weights") return add(process.retiled_weights, 1);
+  fail(Fault::InvalidArgument, "Python does not count '" + name + "'");
+}
+
 py::dict counter_dict(const MemoryStatistics::Counter& counter) {
   py::dict result;
   result["current"] = counter.current;
@@ -232,6 +264,8 @@ void bind_process(py::module_& m) {
   m.def("in_bad_fork", &in_bad_fork);
   m.def("synchronize_all", &synchronize_all, ReleaseGil());
   m.def("worker_threads", &worker_threads);
+  m.def("counters", &counters_image);
+  m.def("count", &count_one, py::arg("name"));
   m.def("host_memory", [] {
     const HostMemory memory = host_memory();
     return std::pair(memory.total_bytes, memory.available_bytes);
@@ -372,4 +406,5 @@ PYBIND11_MODULE(_card, m) {
   bind_layouts(m);
   bind_copies(m);
   bind_programs(m);
+  bind_images(m);
 }

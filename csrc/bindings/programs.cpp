@@ -4,6 +4,8 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -208,8 +210,16 @@ void read_nodes(const py::handle& body, Program& program, size_t depth) {
   }
 }
 
-uint64_t load(const py::object& model) {
+LaunchWork work_from(const std::vector<uint64_t>& words) {
+  if (words.size() != kLaunchWorkWords) fail(Fault::InvalidArgument, "the work of a launch has other counts");
+  std::array<uint64_t, kLaunchWorkWords> given;
+  std::copy(words.begin(), words.end(), given.begin());
+  return std::bit_cast<LaunchWork>(given);
+}
+
+uint64_t load(const py::object& model, const std::optional<std::vector<uint64_t>>& work) {
   Program program;
+  if (work) program.work = work_from(*work);
   program.name = field<std::string>(model, "name");
   if (const auto pool = field<int64_t>(model, "pool_bytes"); pool < 0)
     fail(Fault::InvalidArgument,
@@ -223,18 +233,23 @@ uint64_t load(const py::object& model) {
   return publish(prepare(std::move(program)));
 }
 
+// Offsets, where none are given, are 0; the program's name stands in errors where the launch has none of its own.
 void run(uint64_t id, int card_index, int64_t stream_id, const std::vector<Address>& addresses,
-         const std::vector<uint32_t>& scalars) {
+         const std::vector<uint32_t>& scalars, std::vector<int64_t> offsets, std::vector<int64_t> host_offsets,
+         const std::string& launched_as) {
   const auto prepared = published(id);
   Card& target = card(card_index);
   Stream& stream = target.stream(stream_id);
+  offsets.resize(addresses.size());
+  host_offsets.resize(addresses.size());
   {
     const py::gil_scoped_release unlocked;
-    auto work = [prepared, &target, addresses, scalars] {  // the caller may leave before it is done
-      const std::vector<int64_t> none(addresses.size());
-      prepared->run(target, {addresses, none, none, scalars});
+    // The caller may leave before it is done.
+    auto work = [prepared, &target, addresses, scalars, offsets, host_offsets] {
+      prepared->run(target, {addresses, offsets, host_offsets, scalars});
     };
-    stream.wait(stream.submit(prepared->program().name.c_str(), std::move(work), prepared->lengthy()));
+    const std::string& name = launched_as.empty() ? prepared->program().name : launched_as;
+    stream.wait(stream.submit(name.c_str(), std::move(work), prepared->lengthy(), &prepared->program().work));
   }
   warn_of_notices();
 }
@@ -242,9 +257,11 @@ void run(uint64_t id, int card_index, int64_t stream_id, const std::vector<Addre
 }  // namespace
 
 void bind_programs(py::module_& m) {
-  m.def("load_program", &load);
+  m.def("load_program", &load, py::arg("program"), py::arg("work") = py::none());
   m.def("unload_program", [](uint64_t id) { withdraw(id); });
-  m.def("run_program", &run);
+  m.def("run_program", &run, py::arg("number"), py::arg("card"), py::arg("stream"), py::arg("addresses"),
+        py::arg("scalars"), py::arg("offsets") = std::vector<int64_t>{},
+        py::arg("host_offsets") = std::vector<int64_t>{}, py::arg("launched_as") = "");
   m.def(
       "misbehave_once",
       [](const std::string& how) { sanitize::misbehave_once(by_name<sanitize::Misdeed>(py::str(how))); },

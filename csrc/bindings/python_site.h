@@ -1,4 +1,4 @@
-// The line of Python that launched something, and notices of the sanitizer as Python warnings. Shared by both
+// The line of Python that launched something, and notices of the card as Python warnings. Shared by both
 // modules.
 #pragma once
 
@@ -58,9 +58,12 @@ inline Site python_site() {
 inline void warn_of_notices() {
   namespace py = pybind11;
   if (!has_notices()) return;
-  const py::object category = py::module_::import("openspyre.spec.errors").attr("SanitizerWarning");
+  const py::module_ errors = py::module_::import("openspyre.spec.errors");
+  const py::object note = py::module_::import("openspyre.spec.recent_errors").attr("note");
   for (const Notice& notice : take_notices()) {
+    note(notice.finding ? "SanitizerWarning" : "MonitorWarning", notice.text);
     const std::string file = notice.site.known() ? notice.site.file : "<spyre>";
+    const py::object category = errors.attr(notice.finding ? "SanitizerWarning" : "MonitorWarning");
     if (PyErr_WarnExplicit(category.ptr(), notice.text.c_str(), file.c_str(), notice.site.line, nullptr, nullptr) != 0)
       throw py::error_already_set();
   }

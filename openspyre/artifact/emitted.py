@@ -14,6 +14,7 @@ from openspyre.artifact.bundle_function import Address, Execute, Function, Param
 from openspyre.artifact.launch_spec import Argument
 from openspyre.artifact.superdsc import Component, Provenance, SuperDsc, Tensor
 from openspyre.spec.formats import DataFormats
+from openspyre.spec.origin import Origin
 
 POOL = "pool_base_addr"
 
@@ -58,11 +59,11 @@ Node = Execution | Loop
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An op that the hardware does not have: this card's alone. `origin`: the user's line, if known."""
+    """An op that the hardware does not have: this card's alone. `origin`: where it came from."""
 
     row: str
     reason: str
-    origin: str
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def write_launch(
     place.parent.mkdir(parents=True, exist_ok=True)
     building = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
-        _write(emitted, building, values or {}, numbers or {})
+        write_launch_files(emitted, building, values or {}, numbers or {})
         building.chmod(0o755)
         building.rename(place)
     except BaseException:
@@ -53,7 +53,10 @@ def write_launch(
         raise
 
 
-def _write(emitted: Emitted, place: Path, values: Mapping[str, NDArray[Any]], numbers: Mapping[str, float]) -> None:
+def write_launch_files(
+    emitted: Emitted, place: Path, values: Mapping[str, NDArray[Any]], numbers: Mapping[str, float]
+) -> None:
+    """The same into a directory that somebody is building."""
     arguments = [
         _with_values(argument, place / file_of(argument.name, number), values, numbers)
         for number, argument in enumerate(emitted.arguments)

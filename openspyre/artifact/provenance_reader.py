@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from openspyre.artifact.json_types import Json
-from openspyre.artifact.superdsc import Change, Provenance, SourcePlace
+from openspyre.artifact.superdsc import Provenance, SourcePlace
+from openspyre.spec.origin import Change
 
 _MAX_TEXT, _MAX_PARTS = 4096, 64
 
@@ -18,6 +19,7 @@ def read_provenance(handle: Json, depth: int = 0) -> Provenance | None:
         aten_op=_text(handle.get("aten_op")),
         ir_chain=tuple(link for part in _list(handle.get("ir_chain")) if (link := _text(part)) is not None),
         fused_from=tuple(part for part in parts if part is not None),
+        module=_text(handle.get("module")),
         history=tuple(_change(change) for change in _list(handle.get("transform_history")) if isinstance(change, dict)),
     )
 
@@ -32,6 +34,8 @@ def _text(value: Json) -> str | None:
 
 def _source(value: Json) -> SourcePlace | None:
     match value:
+        case {"file": str(file), "start_line": int(line), "function": str(function)}:
+            return SourcePlace(file[:_MAX_TEXT], line, function[:_MAX_TEXT])
         case {"file": str(file), "start_line": int(line)}:
             return SourcePlace(file[:_MAX_TEXT], line)
     return None

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from openspyre.artifact.extensions.description import Description
 from openspyre.spec.formats import STICK_BYTES, DataFormats
+from openspyre.spec.origin import Change
 
 PRESENT, BROADCAST, ONE_LANE = 1, -1, -2  # values of scale_
 
@@ -121,20 +122,12 @@ class Tensor:
 class SourcePlace:
     file: str
     line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a pass did to an op: rewrite, fusion, decomposition, clone or remap."""
-
-    kind: str
-    pass_name: str
-    reason: str
+    function: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """`debug_handle_`: where the op came from."""
+    """`debug_handle_`: where the op came from. `ir_chain`: what it was called in torch's graphs and in the compiler, the earliest first."""
 
     id: str
     source: SourcePlace | None = None
@@ -142,6 +135,7 @@ class Provenance:
     ir_chain: tuple[str, ...] = ()
     fused_from: tuple[Provenance, ...] = ()
     history: tuple[Change, ...] = ()
+    module: str | None = None
 
     def __str__(self) -> str:
         place = f"{self.source.file}:{self.source.line}" if self.source else ""

@@ -14,6 +14,7 @@ from openspyre.artifact.superdsc import (
     Constant,
     Indirection,
     Provenance,
+    SourcePlace,
     SuperDsc,
     Tensor,
 )
@@ -27,7 +28,7 @@ def superdsc_json(op: SuperDsc) -> dict[str, Json]:
     ours: dict[str, Json] = {} if op.extension is None else {EXTENSION: extension_json(op.extension)}
     return {
         op.name: {
-            "debug_handle_": _handle(op.provenance),
+            "debug_handle_": handle_json(op.provenance),
             "sdscFoldProps_": [_TIME],
             "sdscFolds_": {
                 "dim_prop_func": [{"Affine": {"alpha_": 1, "beta_": 0}}],
@@ -50,28 +51,32 @@ def superdsc_json(op: SuperDsc) -> dict[str, Json]:
     }
 
 
-def _handle(found: Provenance | None) -> Json:
+def handle_json(found: Provenance | None) -> Json:
+    """Function and module are ours; a reader leaves out what it does not know."""
     if found is None:
         return None
-    source: Json = None
-    if found.source is not None:
-        source = {
-            "file": found.source.file,
-            "start_line": found.source.line,
-            "start_col": 0,
-            "end_line": None,
-            "end_col": None,
-        }
-    return {
+    handle: dict[str, Json] = {
         "id": found.id,
-        "source": source,
+        "source": None if found.source is None else _source(found.source),
         "aten_op": found.aten_op,
         "ir_chain": list(found.ir_chain),
-        "fused_from": [_handle(part) for part in found.fused_from],
+        "fused_from": [handle_json(part) for part in found.fused_from],
         "transform_history": [
             {"kind": change.kind, "pass_name": change.pass_name, "reason": change.reason} for change in found.history
         ],
     }
+    return handle if found.module is None else handle | {"module": found.module}
+
+
+def _source(place: SourcePlace) -> Json:
+    source: dict[str, Json] = {
+        "file": place.file,
+        "start_line": place.line,
+        "start_col": 0,
+        "end_line": None,
+        "end_col": None,
+    }
+    return source if place.function is None else source | {"function": place.function}
 
 
 def _dsc(op: SuperDsc) -> dict[str, Json]:

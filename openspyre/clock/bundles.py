@@ -11,7 +11,7 @@ from openspyre.artifact import emitted
 from openspyre.artifact.bundle import Bundle, addresses, read_bundle
 from openspyre.artifact.bundle_function import Address, Execute, Node
 from openspyre.artifact.emitted import Emitted
-from openspyre.artifact.superdsc import Component, Provenance, SuperDsc, Tensor
+from openspyre.artifact.superdsc import Component, SuperDsc, Tensor
 from openspyre.clock.kernels import Kernel
 from openspyre.clock.places import inputs_of, outputs_of
 from openspyre.clock.timing import Item, Timing, time_items
@@ -27,10 +27,19 @@ def time_directory(directory: Path, machine: Machine = SPYRE) -> Timing:
 
 def time_bundle(bundle: Bundle | Emitted, machine: Machine = SPYRE, counted: Counted | None = None) -> Timing:
     """Every execution of a launch with its time. `counted` serves bundles that share most of their ops. What the compiler emitted need not become files first: equal ops are counted once."""
-    runs = (
-        _emitted(bundle.body, 1, ()) if isinstance(bundle, Emitted) else _of_files(bundle, bundle.function.body, 1, ())
-    )
-    return time_items(bundle.name, list(_items(runs, {} if counted is None else counted)), machine, launch(machine))
+    items = list(_items(_runs(bundle), {} if counted is None else counted))
+    return time_items(bundle.name, items, machine, launch(machine))
+
+
+def ops_of(bundle: Bundle | Emitted) -> Iterator[tuple[SuperDsc, object]]:
+    """Every execution's op, in the order of their times, and what ops of the same work have in common."""
+    return ((run.op, run.alike) for run in _runs(bundle))
+
+
+def _runs(bundle: Bundle | Emitted) -> Iterator[_Run]:
+    if isinstance(bundle, Emitted):
+        return _emitted(bundle.body, 1, ())
+    return _of_files(bundle, bundle.function.body, 1, ())
 
 
 class _Run(NamedTuple):
@@ -38,7 +47,6 @@ class _Run(NamedTuple):
 
     name: str
     op: SuperDsc
-    provenance: Provenance | None
     alike: object
     at: Callable[[int], Address]
     times: int
@@ -68,15 +76,14 @@ def _items(runs: Iterator[_Run], counted: Counted) -> Iterator[Item]:
             known = counted[id(run.alike)] = work
         reads = not written.isdisjoint(run.places(known.inputs))
         written |= run.places(known.outputs)
-        source = "" if run.provenance is None else str(run.provenance)
-        yield Item(run.name, run.op.op, known.kernel, run.times, run.loops, source, reads)
+        yield Item(run.name, run.op.op, known.kernel, run.times, run.loops, reads)
 
 
 def _of_files(bundle: Bundle, body: tuple[Node, ...], times: int, loops: tuple[int, ...]) -> Iterator[_Run]:
     for number, node in enumerate(body):
         if isinstance(node, Execute):
             op = bundle.ops[node.file]
-            yield _Run(op.name, op, op.provenance, op, addresses(node), times, loops)
+            yield _Run(op.name, op, op, addresses(node), times, loops)
         else:
             yield from _of_files(bundle, node.body, times * node.count, (*loops, number))
 
@@ -84,7 +91,7 @@ def _of_files(bundle: Bundle, body: tuple[Node, ...], times: int, loops: tuple[i
 def _emitted(body: tuple[emitted.Node, ...], times: int, loops: tuple[int, ...]) -> Iterator[_Run]:
     for number, node in enumerate(body):
         if isinstance(node, emitted.Execution):
-            yield _Run(node.name, node.shared.op, node.provenance, node.shared, partial(_base, node), times, loops)
+            yield _Run(node.name, node.shared.op, node.shared, partial(_base, node), times, loops)
         else:
             yield from _emitted(node.body, times * node.count, (*loops, number))
 

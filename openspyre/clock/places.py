@@ -50,12 +50,17 @@ class Traffic:
 
     read_bytes: int
     written_bytes: int
-    scratchpad_bytes: int
+    scratchpad_read_bytes: int
+    scratchpad_written_bytes: int
     runs: Runs
 
     @property
     def memory_bytes(self) -> int:
         return self.read_bytes + self.written_bytes
+
+    @property
+    def scratchpad_bytes(self) -> int:
+        return self.scratchpad_read_bytes + self.scratchpad_written_bytes
 
 
 def inputs_of(op: SuperDsc) -> tuple[Tensor, ...]:
@@ -71,9 +76,11 @@ def traffic_of(op: SuperDsc) -> Traffic:
     inputs, outputs = inputs_of(op), outputs_of(op)
     if op.index is not None:
         inputs = (*inputs, op.tensors[op.index])
-    read = sum(bytes_of(op, tensor) for tensor in inputs if tensor.component is Component.MEMORY)
-    written = sum(bytes_of(op, tensor) for tensor in outputs if tensor.component is Component.MEMORY)
-    near = sum(bytes_of(op, t) for t in (*inputs, *outputs) if t.component is Component.SCRATCHPAD)
+    read, written, read_near, written_near = (
+        sum(bytes_of(op, tensor) for tensor in tensors if tensor.component is place)
+        for place in (Component.MEMORY, Component.SCRATCHPAD)
+        for tensors in (inputs, outputs)
+    )
     far = [tensor for tensor in (*inputs, *outputs) if tensor.component is Component.MEMORY]
     largest = max(far, key=lambda tensor: bytes_of(op, tensor), default=None)
-    return Traffic(read, written, near, Runs() if largest is None else runs_of(op, largest))
+    return Traffic(read, written, read_near, written_near, Runs() if largest is None else runs_of(op, largest))

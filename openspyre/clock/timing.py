@@ -15,14 +15,13 @@ from openspyre.spec.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A kernel to be timed: what it is called and came from, how often loops run it, and whether it reads what was just written."""
+    """A kernel to be timed: what it is called, how often loops run it, and whether it reads what was just written."""
 
     name: str
     op: str
     kernel: Kernel
     times: int
     body: tuple[int, ...]  # the loops around it, by their place: neighbours in one body may overlap
-    source: str = ""
     reads_results: bool = False
 
 

@@ -84,6 +84,9 @@ class Expansion:
         self.values |= {number: self._operand(number) for number in range(len(op.inputs))}
         self.targets: dict[int, Access] = {}
         self.narrowed: set[Source] = set()  # what an op is to read in 16 bits, and compute in them
+        self.origin = op.origin.changed(
+            "decomposition", "ExpandComposites", f"{op.row} is made of several ops of the card"
+        )
         self.buffers: list[Buffer] = []
         self.ops: list[Op] = []
 
@@ -287,7 +290,7 @@ class Expansion:
                 tuple(Dim(self.op.dims[d].name, self.op.dims[d].size, d in reduced) for d in dims),
                 inputs,
                 (replace(target, strides=tuple(target.strides[d] for d in dims)),),
-                origin=self.op.origin,
+                origin=self.origin,
                 hints=self.op.hints,
             )
         )

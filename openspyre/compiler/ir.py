@@ -12,6 +12,7 @@ from enum import StrEnum
 from openspyre.spec.encodings import float_bits, float_of, rounded
 from openspyre.spec.errors import InvalidArgument
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.origin import NOWHERE, Origin
 
 
 class Role(StrEnum):
@@ -165,7 +166,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row of the op table at work. `attributes` are the row's static parameters, `origin` the user's line, if known.
+    """One row of the op table at work. `attributes` are the row's static parameters, `origin`: where it came from.
 
     `hints`: the scopes it stands in, the outermost first.
     """
@@ -176,7 +177,7 @@ class Op:
     inputs: tuple[Operand, ...]
     outputs: tuple[Access, ...]
     attributes: tuple[tuple[str, Attribute], ...] = ()
-    origin: str = ""
+    origin: Origin = NOWHERE
     hints: tuple[Hint, ...] = ()
 
     def attribute(self, name: str) -> Attribute:

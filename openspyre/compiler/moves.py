@@ -15,6 +15,7 @@ from openspyre.compiler.sticks import Misfit, stick_access
 from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.origin import Origin
 
 _COST_OF_AN_OP = 1 << 14  # in bytes of temps
 _MOST_WINDOWS = 64
@@ -164,7 +165,7 @@ def _at(access: Access, index: dict[int, int]) -> Access:
     return replace(access, offset=offset, strides=strides)
 
 
-def named(chain: Chain, prefix: str, origin: str, names: dict[str, str]) -> Chain:
+def named(chain: Chain, prefix: str, origin: Origin, names: dict[str, str]) -> Chain:
     """The chain with the names of a program: its buffers' as given, ops and temps by a prefix."""
     known = names | {temp.name: f"{prefix}.t{number}" for number, temp in enumerate(chain.temps)}
 

@@ -115,4 +115,5 @@ def _whole(buffer: Buffer, temp: Buffer, like: Op) -> Op:
     kept = [d for d, size in enumerate(buffer.size) if size > 1]
     dims = tuple(Dim(f"d{d}", buffer.size[d]) for d in kept)
     there = Access(buffer.name, 0, tuple(buffer.stride[d] for d in kept), buffer.dtype)
-    return Op(f"{buffer.name}.whole", "relayout", dims, (there.on(temp.name),), (there,), origin=like.origin)
+    origin = like.origin.changed("decomposition", "DecomposeRelayouts", "its pieces meet outside of the sticks")
+    return Op(f"{buffer.name}.whole", "relayout", dims, (there.on(temp.name),), (there,), origin=origin)

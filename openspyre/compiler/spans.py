@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from openspyre.compiler.ir import Access, Buffer, Op
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.formats import STICK_BYTES
-from openspyre.spec.ops import TABLE
+from openspyre.spec.ops import TABLE, Indexing, Kind
 
 Buffers = Mapping[str, Buffer]
 
@@ -28,13 +28,26 @@ def steps_of(op: Op, access: Access, buffers: Buffers) -> list[int]:
     """Bytes an access moves per dim from a core's first to its last place, were the dim not divided; empty if it goes by elements."""
     buffer = buffers[access.buffer]
     found = stick_access(access, op.dims, buffer)
-    if TABLE[op.row].by_element or not isinstance(found, StickAccess) or buffer.layout is None:
+    if (
+        TABLE[op.row].by_element
+        or access is chosen_from(op)
+        or not isinstance(found, StickAccess)
+        or buffer.layout is None
+    ):
         return []
     lanes, counts = buffer.layout.elems_per_stick(), []
     for d, dim in enumerate(op.dims):
         counts.append(-(-dim.size // lanes) if d == found.lane_dim else dim.size)
     bytes_each = STICK_BYTES // lanes
     return [abs(stride) * (count - 1) * bytes_each for stride, count in zip(found.strides, counts, strict=True)]
+
+
+def chosen_from(op: Op) -> Access | None:
+    """The table that an index chooses from or writes to: reached a row at a time, where the index says, it may be of any size."""
+    row = TABLE[op.row]
+    if row.kind is not Kind.INDEXED:
+        return None
+    return op.accesses[0] if row.indexing is Indexing.READ else op.outputs[0]
 
 
 def span(steps: Sequence[int], splits: Sequence[int]) -> int:

@@ -10,6 +10,7 @@ import pytest
 from openspyre.compiler.ir import Access, Buffer, Dim, Iota, Op, Role, Scalar
 from openspyre.compiler.structure import per_structure, structure_of
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.origin import Origin
 from openspyre.spec.sharing import nothing_shared
 
 ROWS = SpyreTensorLayout([4, 64], "float16", [0, 1])
@@ -27,7 +28,7 @@ OP = adding("x", "y", "z")
 
 
 def test_names_and_origins_are_no_part_of_a_structure() -> None:
-    other = replace(adding("a", "b", "c"), origin="model.py, line 3")
+    other = replace(adding("a", "b", "c"), origin=Origin("model.py", 3))
     assert structure_of(OP, BUFFERS) == structure_of(other, BUFFERS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +30,7 @@ from openspyre.compiler.test_random_views import View, buffers, views
 from openspyre.compiler.text import InvalidText, parse_program, print_program
 from openspyre.spec.formats import TENSOR_DTYPES
 from openspyre.spec.ops import TABLE
+from openspyre.spec.origin import Change, Origin
 
 NAMES = st.text(max_size=8)
 NUMBERS = st.integers(-(2**62), 2**62)
@@ -48,6 +50,14 @@ HINTS = st.builds(
     st.none() | LABELS,
 )
 DIMS = st.builds(Dim, NAMES, NUMBERS, st.booleans(), st.integers(1, 32), st.booleans(), LABELS)
+CALLS = st.builds(Origin, NAMES, NUMBERS, NAMES, NAMES, LABELS, NAMES)
+CHANGES = st.builds(Change, st.sampled_from(["rewrite", "fusion", "clone"]), NAMES, NAMES)
+ORIGINS = st.builds(
+    lambda call, merged, history: replace(call, merged=tuple(merged), history=tuple(history)),
+    CALLS,
+    st.lists(CALLS, max_size=2),
+    st.lists(CHANGES, max_size=2),
+)
 OPS = st.builds(
     Op,
     NAMES,
@@ -56,7 +66,7 @@ OPS = st.builds(
     st.lists(st.one_of(ACCESSES, SCALARS, st.builds(Iota, NUMBERS, LISTS)), max_size=3).map(tuple),
     st.lists(ACCESSES, max_size=2).map(tuple),
     st.lists(st.tuples(NAMES, ATTRIBUTES), max_size=3).map(tuple),
-    NAMES,
+    ORIGINS,
     st.lists(HINTS, max_size=2).map(tuple),
 )
 BODIES = st.recursive(

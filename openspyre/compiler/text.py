@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 from openspyre.compiler.ir import (
@@ -31,6 +32,7 @@ from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.machine import SPYRE
+from openspyre.spec.origin import NOWHERE, Change, Origin
 from openspyre.spec.packing import packed, unpacked, value_bytes
 
 Item = TypeVar("Item")
@@ -95,7 +97,9 @@ def _buffer_line(buffer: Buffer) -> str:
 
 
 def _op_lines(op: Op) -> Iterator[str]:
-    yield f"op {_quote(op.name)} {op.row}" + (f" from {_quote(op.origin)}" if op.origin else "")
+    yield f"op {_quote(op.name)} {op.row}"
+    if op.origin:
+        yield from _origin_lines(op.origin)
     for dim in op.dims:
         marks = " reduced" * dim.reduced + " lanes" * dim.lanes
         splits = f" split {dim.split}" if dim.split != 1 else ""
@@ -116,6 +120,18 @@ def _op_lines(op: Op) -> Iterator[str]:
         yield f"  with {_quote(name)} {json.dumps(value)}"
     for hint in op.hints:
         yield f"  hint {hint.number}{_hint_words(hint)}"
+
+
+def _origin_lines(origin: Origin) -> Iterator[str]:
+    for keyword, one in (("from", origin), *(("also", other) for other in origin.merged)):
+        if keyword == "from" and not one.call:
+            continue
+        words = [f"  {keyword} {_quote(one.file)} {one.line}"]
+        named = (("in", one.function), ("calls", one.operator), ("of", one.module))
+        words += [f"{word} {_quote(name)}" for word, name in named if name]
+        yield " ".join(words) + _names("nodes", one.nodes or None)
+    for change in origin.history:
+        yield f"  by {change.kind} {_quote(change.pass_name)} {_quote(change.reason)}"
 
 
 def _hint_words(hint: Hint) -> str:
@@ -191,13 +207,32 @@ def _parse_place(line: _Line) -> Place | None:
 def _parse_op(line: _Line, lines: _Lines) -> Op:
     with line:
         name, row = line.name(), line.word()
-        origin = line.name() if line.has("from") else ""
+    origin = _parse_origin(lines)
     dims = tuple(_parse_dim(dim) for dim in lines.all("dim"))
     inputs = tuple(_parse_input(operand) for operand in lines.all("read", "number", "constant", "count"))
     outputs = tuple(_parse_access(output) for output in lines.all("write"))
     attributes = tuple(_parse_attribute(attribute) for attribute in lines.all("with"))
     hints = tuple(_parse_hint(hint) for hint in lines.all("hint"))
     return Op(name, row, dims, inputs, outputs, attributes, origin, hints)
+
+
+def _parse_origin(lines: _Lines) -> Origin:
+    calls = [_parse_call(line) for line in lines.all("from")]
+    merged = tuple(_parse_call(line) for line in lines.all("also"))
+    history = tuple(_parse_change(line) for line in lines.all("by"))
+    return replace(calls[0] if calls else NOWHERE, merged=merged, history=history)
+
+
+def _parse_call(line: _Line) -> Origin:
+    with line:
+        file, number = line.name(), line.integer()
+        function, operator, module = (line.name() if line.has(word) else "" for word in ("in", "calls", "of"))
+        return Origin(file, number, function, operator, line.names("nodes") or (), module)
+
+
+def _parse_change(line: _Line) -> Change:
+    with line:
+        return Change(line.word(), line.name(), line.name())
 
 
 def _parse_dim(line: _Line) -> Dim:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from openspyre.program.model import Contract, Gather, LaneBlock, LoopNest, Operand, OperandKind, Relayout, Scatter
+from openspyre.program.relayout_nest import elements_of
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 
 
@@ -37,8 +38,12 @@ def itemsize(data_format: str) -> int:
 def pieces(step: LoopNest | Relayout, place: int, *, output: bool) -> tuple[Piece, ...]:
     """What a step touches of an operand in memory. Padding lanes are loaded as well, but nothing comes of them."""
     operand = (step.outputs if output else step.inputs)[place]
-    if isinstance(step, Relayout):  # its view tells which elements: all of the buffer, as far as this goes
-        size = (step.target if output else step.source).layout.device_bytes
+    if isinstance(step, Relayout):
+        view = step.target if output else step.source
+        elements = elements_of(view)
+        if elements is not None:
+            return (_with_run(*elements),)
+        size = view.layout.device_bytes  # any of the buffer's, as far as this goes
         return (Piece(0, (), size // itemsize(operand.data_format)),)
     whole = Piece(0, tuple((dim.extent, stride) for dim, stride in zip(step.dims, operand.strides, strict=True)))
     if isinstance(step, Contract) and not output:
@@ -51,6 +56,12 @@ def pieces(step: LoopNest | Relayout, place: int, *, output: bool) -> tuple[Piec
         case (Scatter() as scatter, 0, True):
             found = _chosen(found, scatter.index_bound, scatter.index_stride)
     return tuple(found)
+
+
+def _with_run(first: int, grid: tuple[tuple[int, int], ...]) -> Piece:
+    """The elements of a view; a dim that goes from element to element is a run."""
+    run = next((axis for axis in grid if axis[1] == 1), None)
+    return Piece(first, tuple(axis for axis in grid if axis is not run), 1 if run is None else run[0])
 
 
 def bounds(found: tuple[Piece, ...]) -> tuple[int, int]:

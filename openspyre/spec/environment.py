@@ -95,6 +95,15 @@ class Settings:
     fallback: str = switch(
         "TORCH_SPYRE_FALLBACK", "warn", choice("warn", "error", "silent"), "what an operator without a kernel does"
     )
+    profiler_steps: bool = switch(
+        "TORCH_SPYRE_PROFILER_STEPS", True, BOOL, "torch.profiler shows every step of a launch"
+    )
+    profiler_predicted: bool = switch(
+        "TORCH_SPYRE_PROFILER_PREDICTED",
+        True,
+        BOOL,
+        "torch.profiler shows what a real card would take, in a lane of its own",
+    )
     downcast_warning: bool = switch("TORCH_SPYRE_DOWNCAST_WARN", True, BOOL, "warn when int64 becomes int32")
     progress: bool = switch(
         "TORCH_SPYRE_PROGRESS", True, BOOL, "compiling and loading that takes longer than two seconds is shown"
@@ -177,6 +186,18 @@ class Settings:
         PLANNING.clock_tiling,
         BOOL,
         "the planner timed tiles chains whose tensors do not fit into the scratchpads, where the clock says that it pays",
+    )
+    max_buckets: int = switch(
+        "MAX_BUCKETS", 32, integer(1), "most sizes that a dim with a largest size (mark_dynamic's max) is padded to"
+    )
+    min_default_granularity: int = switch(
+        "MIN_DEFAULT_GRANULARITY", 4, integer(1), "least step between those sizes where mark_dynamic's min is none"
+    )
+    save_failed: Path | None = switch(  # noqa: RUF009 (a field, as all of these)
+        "OPENSPYRE_SAVE_FAILED",
+        None,
+        PATH,
+        "directory that launches which fail are saved in, for openspyre run; every launch is waited for",
     )
     debug: bool = switch(
         "TORCH_SPYRE_DEBUG",

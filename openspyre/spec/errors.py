@@ -52,8 +52,16 @@ class SanitizerFinding(SpyreError):
     """The sanitizer saw memory used wrongly; it says what, where, on which core, and which line launched it."""
 
 
+class MissingPackage(SpyreError, ImportError):
+    """Something that is not installed with openspyre, because few need it."""
+
+
 class CacheWarning(UserWarning):
     """Compiled programs cannot be kept on disk: results are the same, starts take longer."""
+
+
+class SaveWarning(UserWarning):
+    """A launch that was to be saved is not: no room on disk, or no memory. The launch itself goes on."""
 
 
 class OptionWarning(UserWarning):
@@ -62,6 +70,10 @@ class OptionWarning(UserWarning):
 
 class HintWarning(UserWarning):
     """A name of a dim, or a hint to the planner, that has no effect, or less than was asked for."""
+
+
+class MonitorWarning(UserWarning):
+    """The counters of this process cannot be shown to others: `openspyre smi` does not see it."""
 
 
 class SanitizerWarning(UserWarning):

@@ -28,6 +28,7 @@ class Retired:
 
 
 _VENDOR = "it speaks to a library of the vendor's, which is not used"
+_EXPORTS = "TORCH_COMPILE_DEBUG=1 keeps what was compiled, torch.spyre.save_launches what was launched"
 RETIRED = (
     Retired("CHUNK_LARGE_TENSORS", "ops that reach too far are always cut into parts", "chunk_large_tensors", "1"),
     Retired("UNROLL_LOOPS", "loops are never unrolled", "unroll_loops", "0"),
@@ -41,16 +42,6 @@ RETIRED = (
     Retired("SPYRE_INDUCTOR_ENABLE_FUSION", "a graph is always one launch where it can be", always="1"),
     Retired("DUMP_SPYRE_CODE", "every launch goes by a job plan; openspyre run executes the directory of a bundle"),
     Retired("BUNDLE_SYMBOLIC_ARGS", "addresses are always symbols", "bundle_symbolic_args", "1"),
-    Retired(
-        "MAX_BUCKETS",
-        "sizes that vary are padded to multiples of 64, and of an eighth of the power of two above",
-        "max_buckets",
-    ),
-    Retired(
-        "MIN_DEFAULT_GRANULARITY",
-        "sizes that vary are padded to multiples of 64, and of an eighth of the power of two above",
-        "min_default_granularity",
-    ),
     Retired("SPYRE_CONV2D_DIRECT", "a convolution is always one op", always="1"),
     Retired("SPYRE_INDUCTOR_DISABLE_CONV2D_SPATIAL_SPLIT", "a convolution is divided by the rules of all ops"),
     Retired("TORCH_SPYRE_NATIVE_PACKER", "there is one implementation of simulated annealing", always="0"),
@@ -58,10 +49,16 @@ RETIRED = (
     Retired("TORCH_SPYRE_KTIR", "programs are not given out as KTIR", always="0"),
     Retired("KTIR_DEVICE_MLIR", "programs are not given out as KTIR"),
     Retired(
-        "TORCH_SPYRE_FFDC", "there are no failure reports; TORCH_COMPILE_DEBUG=1 keeps what was compiled", always="0"
+        "TORCH_SPYRE_FFDC",
+        "OPENSPYRE_SAVE_FAILED keeps launches that fail, torch.spyre.diagnostic_report() writes a report",
+        always="0",
     ),
     Retired("SPYRE_VISIBLE_DEVICES", "it is called SPYRE_DEVICES"),
     Retired("IS_INDUCTOR_SPAWNED_SUBPROCESS", "no process starts a card before it uses one", quiet=True),
+    Retired("DTCOMPILER_KEEP_EXPORT", _EXPORTS, quiet=True),
+    Retired("DTCOMPILER_EXPORT_DIR", _EXPORTS, quiet=True),
+    Retired("DEEPRT_EXPORT_DIR", _EXPORTS, quiet=True),
+    Retired("SENLIB_DEVEL_CONFIG_FILE", _VENDOR, quiet=True),
     Retired("TORCH_SENDNN_LOG", _VENDOR, quiet=True),
     Retired("DT_DEEPRT_VERBOSE", _VENDOR, quiet=True),
     Retired("DTLOG_LEVEL", _VENDOR, quiet=True),

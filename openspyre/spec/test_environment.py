@@ -142,7 +142,7 @@ def test_variables_that_are_no_switches_are_told_with_the_reason() -> None:
     given = {
         "UNROLL_LOOPS": "1",
         "BUNDLE_SYMBOLIC_ARGS": "1",
-        "MAX_BUCKETS": " ",
+        "DUMP_SPYRE_CODE": " ",
         "DTLOG_LEVEL": "info",
         "SENCORES": "4",
     }

@@ -101,8 +101,10 @@ def test_work_inside_work_is_a_stage_of_it() -> None:
 
 def test_threads_take_turns_on_a_terminal() -> None:
     shown = _on_a_terminal("""
-        threads = [threading.Thread(target=work, args=(0.8 + n * 0.8, f"compiling graph{n}")) for n in range(3)]
-        for thread in threads: thread.start()
+        threads = [threading.Thread(target=work, args=(2.0 + n * 1.2, f"compiling graph{n}")) for n in range(3)]
+        threads[0].start()
+        while not progress._drawing.locked(): time.sleep(0.01)  # the first one has the line, however busy the machine is
+        for thread in threads[1:]: thread.start()
         for thread in threads: thread.join()
         assert threading.active_count() == 1
     """)

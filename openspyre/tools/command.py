@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from openspyre.spec.errors import SpyreError
+from openspyre.tools import bisect, doctor, explain, inspect, ops, opt, run, smi, switches, trace, verify
 from openspyre.tools import compile as compiling
-from openspyre.tools import doctor, explain, inspect, ops, opt, run, switches, verify
 from openspyre.tools.host import openspyre_version
 
 _CLOSED_PIPE = 141  # what a shell says of a program that SIGPIPE ended
-SUBCOMMANDS = (run, verify, inspect, explain, compiling, opt, ops, doctor, switches)
+SUBCOMMANDS = (run, verify, inspect, explain, compiling, opt, ops, trace, smi, bisect, doctor, switches)
 
 
 def build_parser() -> argparse.ArgumentParser:

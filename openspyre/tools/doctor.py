@@ -4,6 +4,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,21 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "doctor",
         help="print what a bug report needs and try the card",
         description="Prints versions, cards, threads, limits and switches in force, and tries the card.",
-        epilog="example: openspyre doctor --json > report.json    exit code: 0 all is well, 1 a problem was found",
+        epilog="example: openspyre doctor --json > report.json    exit code: 0 all is well or the report is written, 1 a problem was found",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="write a zip archive for a bug report: no values, no secrets"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.report is not None:
+        from openspyre.tools.diagnosing.report import diagnostic_report
+
+        print(diagnostic_report(options.report))
+        return 0
     report = examine()
     print(json.dumps(report, indent=2, default=str) if options.json else "\n".join(render(report)))
     return 1 if report["problems"] else 0

@@ -17,6 +17,8 @@ from openspyre.tools.bundle import read
 from openspyre.tools.launch_images import Key, keyed, load_array, parse_layout, tiled, untiled
 from openspyre.tools.launches import execute, host_image, prepare
 from openspyre.tools.named_arguments import named_images
+from openspyre.tools.run_saved import run_saved_launch
+from openspyre.tools.saving.saved_launch import is_saved_launch
 
 Spec = tuple[Argument, ...]
 
@@ -30,10 +32,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--input gives a tensor's values (bfloat16 and fp8 as their bits, tagged, NAME=x.npy:bfloat16), --set a number. "
         "With --out, every segment's bytes are written as segment_<i>.npy, and what a launch spec calls outputs as "
         "<name>.npy, with a results.json that tells their dtypes. Several directories are launches in order; "
-        "LAUNCH.SEGMENT names an argument of one. A bundle with problems is refused.",
+        "LAUNCH.SEGMENT names an argument of one. A bundle with problems is refused. A launch that torch.spyre.save_launches "
+        "saved runs again as it ran, on the bytes it was saved with.",
         epilog="example: openspyre run my_bundle --input x=x.npy --input w=w.npy --set slope=0.1 --out results; "
         "openspyre run kernel_dir --arg 0=x.npy --image 1=w_bytes.npy --out results    "
-        "exit code: 0 done, 1 it could not be run, 2 the command line does not fit the bundle",
+        "exit code: 0 done, 1 it could not be run or a saved launch is not as it was, 2 the command line does not fit the bundle",
     )
     parser.add_argument("directories", type=Path, metavar="DIR", nargs="+", help="the bundle, or several in order")
     segment = "[LAUNCH.]SEGMENT"
@@ -53,6 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if Settings.read().card == "null":
         raise InvalidArgument("OPENSPYRE_CARD=null computes nothing: unset it to run a bundle")
+    if any(map(is_saved_launch, options.directories)):
+        return run_saved_launch(options, parser)
     bundles = [read(directory) for directory in options.directories]
     specs = [read_launch_spec(directory) for directory in options.directories]
     given = _by_segment(options, bundles, specs)

@@ -36,7 +36,6 @@ def test_a_block_is_timed_op_by_op(tmp_path: Path) -> None:
     (product,) = [step for step in timing.steps if isinstance(step.item.kernel, Matmul)]
     assert product.item.kernel.macs == 512 * 512 * 1024 and product.alone.kernel_class is KernelClass.MATMUL
     assert timing.host_us == 0 and timing.card_us > 2 * 2 * 512 * 512 / 150e3
-    assert all("test_clock.py" in step.item.source for step in timing.steps if step.item.source)
 
 
 def test_an_op_the_hardware_does_not_have_is_a_round_trip(tmp_path: Path) -> None:

@@ -11,12 +11,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from torch_spyre.inductor.graph import Value
+from openspyre.spec.errors import OptionWarning
+from torch_spyre._inductor import config
+from torch_spyre.inductor.graph import Growth, Value
 from torch_spyre.inductor.launching import growing, launch
 from torch_spyre.inductor.lowering.alignment import NotAligned, placement
+from torch_spyre.inductor.lowering.buckets import Buckets, buckets_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
-SIZES = (21, 22, 37, 5, 60, 64)  # one of its own, and one bucket
+SIZES = (21, 22, 37, 5, 60, 64)  # of one bucket
 Function = Callable[..., torch.Tensor]
 
 
@@ -100,8 +103,8 @@ def _run(function: Function, sizes: tuple[int, ...] = SIZES) -> list[int]:
 
 @pytest.mark.parametrize("name", PADDED)
 def test_one_program_serves_a_bucket(name: str) -> None:
-    first, second, *others = _run(PADDED[name])
-    assert first and second and not any(others)
+    first, *others = _run(PADDED[name])
+    assert first and not any(others)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +164,51 @@ def test_caches_that_grow_by_a_row_share_a_program(dtype: torch.dtype) -> None:
 
 
 def test_buckets() -> None:
-    assert [growing.bucket(n) for n in (1, 63, 64, 65, 512, 513, 600, 1024, 1025, 5000)] == [
+    assert [Buckets().padded(n) for n in (1, 63, 64, 65, 512, 513, 600, 1024, 1025, 5000)] == [
         64, 64, 64, 128, 512, 640, 640, 1024, 1280, 5120,
     ]  # fmt: skip
+
+
+def test_bounds_of_mark_dynamic_name_the_buckets() -> None:
+    """The documented rule: min is the granularity and divides max, at most 32 buckets; else the smallest divisor from 4 up."""
+    named = {(least, largest): buckets_of(Growth(True, least, largest), "s").granularity for least, largest in (
+        (64, 512), (16, 512), (8, 256), (8, 512), (100, 512), (None, 512), (None, 96), (None, 97), (32, None), (None, None),
+    )}  # fmt: skip
+    assert named == {
+        (64, 512): 64, (16, 512): 16, (8, 256): 8, (8, 512): 16, (100, 512): 16, (None, 512): 16, (None, 96): 4, (None, 97): 97,
+        (32, None): None, (None, None): None,
+    }  # fmt: skip
+    with config.patch(max_buckets=4, min_default_granularity=12):
+        assert [buckets_of(Growth(True, least, 96), "s").granularity for least in (8, None, 24)] == [24, 24, 24]
+    with config.patch(min_default_granularity=12):
+        assert buckets_of(Growth(True, None, 96), "s").granularity == 12
+
+
+def test_a_minimum_that_is_no_granularity_is_told() -> None:
+    with pytest.warns(OptionWarning, match=r"s is padded to multiples of 16: mark_dynamic\(min=100, max=512\)"):
+        buckets_of(Growth(True, 100, 512), "s")
+
+
+def test_marked_bounds_steer_the_programs() -> None:
+    """From the first call on, and also for a small graph; another mark is another graph."""
+
+    def programs(sizes: tuple[int, ...], **bounds: int) -> list[int]:
+        torch._dynamo.reset()
+        more = bounds["min"]  # so that no other graph has such programs
+        compiled = torch.compile(lambda x: x.softmax(0) + more, fullgraph=True)
+        counts = [launch.counts()["specialisations"]]
+        for size in sizes:
+            x = torch.randn(size, 7)
+            y = x.to("spyre")
+            torch._dynamo.mark_dynamic(y, 0, **bounds)
+            torch.testing.assert_close(compiled(y).cpu(), x.softmax(0) + more, rtol=1e-4, atol=1e-4)
+            counts.append(launch.counts()["specialisations"])
+        return [after - before for before, after in itertools.pairwise(counts)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(growing, "_WORTHWHILE_CALLS", 40)
+        assert programs((17, 20, 32, 33, 48, 30, 96), min=16, max=96) == [1, 0, 0, 1, 0, 0, 1]
+        assert programs((49, 60, 96, 50), min=48, max=96) == [1, 0, 0, 0]
 
 
 def test_inputs_between_others_lie_as_the_padded_graph_says() -> None:
@@ -175,7 +220,7 @@ def test_inputs_between_others_lie_as_the_padded_graph_says() -> None:
         torch.testing.assert_close(result.cpu(), x[:, :3].exp() + 1, rtol=1e-4, atol=1e-4)
 
 
-def test_inputs_written_in_place_are_not_padded() -> None:
+def test_inputs_written_in_place() -> None:
     def write(x: torch.Tensor) -> torch.Tensor:
         x.mul_(2)
         return x.sum(0)
@@ -196,6 +241,24 @@ def test_two_sizes_that_vary_are_not_padded() -> None:
     for shape in ((5, 6), (7, 8), (9, 10)):
         x = torch.randn(shape)
         torch.testing.assert_close(compiled(x.to("spyre")).cpu(), x.exp() @ x.t(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["together", "apart"])
+def test_sizes_that_are_all_known_to_change_are_taken_to_change_together(name: str) -> None:
+    """Until they do not: then the one that does, alone."""
+    compiled = torch.compile(lambda x, y: (x.exp() * 2, y.softmax(0) + 1), fullgraph=True)
+    counts = [launch.counts()["specialisations"]]
+    for size in (21, 22, 37, 60, 40):
+        x, y = torch.randn(size if name == "together" else 23, 5), torch.randn(size + 3, 6)
+        on_card = x.to("spyre"), y.to("spyre")
+        for tensor in on_card:
+            torch._dynamo.mark_dynamic(tensor, 0)
+        first, second = compiled(*on_card)
+        torch.testing.assert_close(first.cpu(), x.exp() * 2, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(second.cpu(), y.softmax(0) + 1, rtol=1e-4, atol=1e-4)
+        counts.append(launch.counts()["specialisations"])
+    taken = [after - before for before, after in itertools.pairwise(counts)]
+    assert taken == ([1, 0, 0, 0, 0] if name == "together" else [1, 1, 0, 0, 0])
 
 
 def test_a_small_graph_has_programs_of_its_own_for_a_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

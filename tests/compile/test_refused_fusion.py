@@ -85,10 +85,10 @@ def test_what_the_verifier_refuses_runs_unfused(monkeypatch, warnings_told, spoi
 def refuse_fused(monkeypatch):
     load = programs.load
 
-    def strict(program):
+    def strict(program, work=None):
         if any(isinstance(step, Rows) and len(step.outputs) > 1 for step in program.steps):
             raise InvalidArgument("a card that is stricter than the verifier")
-        return load(program)
+        return load(program, work)
 
     monkeypatch.setattr(programs, "load", strict)
 
@@ -106,11 +106,11 @@ def test_what_the_card_refuses_runs_unfused(monkeypatch, warnings_told):
 def test_what_the_card_refuses_in_eager_runs_unfused(monkeypatch, warnings_told):
     load, seen = programs.load, []
 
-    def first_never(program):
+    def first_never(program, work=None):
         seen.append(program)
         if len(seen) == 1:
             raise InvalidArgument("a card that is stricter than the verifier")
-        return load(program)
+        return load(program, work)
 
     monkeypatch.setattr(programs, "load", first_never)
     before = sum(refused_fusions().values())
@@ -121,7 +121,7 @@ def test_what_the_card_refuses_in_eager_runs_unfused(monkeypatch, warnings_told)
 
 
 def test_a_program_that_is_wrong_without_fusion_is_an_error(monkeypatch):
-    def never(program):
+    def never(program, work=None):
         raise InvalidArgument("no program at all")
 
     monkeypatch.setattr(programs, "load", never)

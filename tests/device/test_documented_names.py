@@ -224,6 +224,8 @@ def test_options_without_effect_say_so():
         "enable_reduction_tiling",
         "ignore_span_overflow_hints",
         "clock_tiling",
+        "max_buckets",
+        "min_default_granularity",
         "global_stick_optimizer",
         "disable_copy_opt",
         "ignore_work_division_hints",

@@ -265,3 +265,12 @@ def test_expanded_tensors_are_flipped_and_indexed(size):
     assert torch.equal(mine.flip(0).cpu(), wide.flip(0))
     assert torch.equal(mine[places.to("spyre")].cpu(), wide[places])
     assert torch.equal(mine.index_select(0, places.to("spyre")).cpu(), wide.index_select(0, places))
+
+
+def test_a_table_may_be_larger_than_what_one_core_spans():
+    """Rows are reached one at a time, by the address that the index gives: an embedding of a large model, the pool of a cache."""
+    rows, width = 70_000, 2048  # 273 MiB
+    table = torch.randn(rows, 64, dtype=torch.float16).repeat(1, width // 64).to("spyre")
+    index = torch.tensor([[0, rows - 1], [1, 65_535]])
+    to, of = index.to("spyre")
+    same(torch.index_copy(table, 0, to, torch.embedding(table, of))[to], table.cpu()[index[1]])

@@ -321,7 +321,8 @@ def test_errors_are_those_of_torch():
             wrong(host)
         with pytest.raises(type(theirs.value)) as mine:
             wrong(host.to("spyre"))
-        assert str(mine.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+        # torch's own words; where neither card nor CPU has a kernel, with the way out around them
+        assert str(theirs.value).splitlines()[0] in str(mine.value).splitlines()[0]
 
 
 FALLS_BACK = {  # what is left to the CPU, and why

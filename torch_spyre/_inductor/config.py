@@ -47,13 +47,16 @@ clock_tiling: bool = environment.Settings.read().clock_tiling
 global_stick_optimizer: bool = environment.Settings.read().global_stick_optimizer
 disable_copy_opt: bool = environment.Settings.read().disable_copy_opt
 
+# A dim that changes and whose largest size is known (torch._dynamo.mark_dynamic(x, 0, min=, max=)) is padded to at most so many sizes
+# (MAX_BUCKETS), multiples of min; without min of a number that is no smaller than this (MIN_DEFAULT_GRANULARITY).
+max_buckets: int = environment.Settings.read().max_buckets
+min_default_granularity: int = environment.Settings.read().min_default_granularity
+
 # No options any more: that is how it always is (openspyre/spec/retired.py says why), and whoever sets one is told.
 lx_boundary_clones: bool = True
 chunk_large_tensors: bool = True
 unroll_loops: bool = False
 bundle_symbolic_args: bool = True
-max_buckets: int = 32
-min_default_granularity: int = 4
 
 _module = sys.modules[__name__]
 resolve("torch.utils._config_module.install_config_module")(_module)

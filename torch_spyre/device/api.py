@@ -13,6 +13,7 @@ from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre import _torch
 from torch_spyre.device import memory, random, streams
 from torch_spyre.device.blocks import block_pool, copy_blocks
+from torch_spyre.device.counters import CardCounters, Counters, StreamCounters, counters, reset_counters
 from torch_spyre.device.layouts import (
     device_tensor_layout,
     empty,
@@ -26,7 +27,9 @@ from torch_spyre.device.memory import (
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_by_line,
     memory_reserved,
+    memory_snapshot,
     memory_stats,
     memory_summary,
     reset_accumulated_memory_stats,
@@ -72,18 +75,23 @@ from torch_spyre.ops.compilations import compilation_stats, reset_compilation_st
 from torch_spyre.ops.fallbacks import FallbackWarning, fallback_stats, reset_fallback_stats, set_fallback_mode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
     from torch_spyre.device.predicted import PredictedTime
+    from torch_spyre.device.saving import SavedLaunches
 
 __all__ = [
-    "DataFormats", "ElementArrangement", "Event", "FallbackWarning", "SpyreDeviceProperties", "SpyreTensorLayout", "Stream",
-    "block_pool", "compilation_stats", "copy_blocks", "current_device", "current_stream", "default_generators", "default_stream",
+    "CardCounters", "Counters", "DataFormats", "ElementArrangement", "Event", "FallbackWarning", "SpyreDeviceProperties", "SpyreTensorLayout", "Stream",
+    "StreamCounters", "block_pool", "compilation_stats", "copy_blocks", "counters", "current_device", "current_stream", "default_generators", "default_stream",
     "device", "device_count", "device_of",
-    "device_tensor_layout", "empty", "empty_cache", "enable_sanitizer", "fallback_stats", "fault_injection", "get_amp_supported_dtype",
+    "device_tensor_layout", "diagnostic_report", "empty", "empty_cache", "enable_sanitizer", "fallback_stats", "fault_injection", "get_amp_supported_dtype",
     "get_device_capability", "get_device_dtype", "get_device_name", "get_device_properties", "get_downcast_warning",
     "get_rng_state", "get_rng_state_all", "get_spyre_tensor_layout", "init", "initial_seed", "is_available",
     "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved",
-    "mem_get_info", "memory", "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "predicted_time", "random",
-    "reset_accumulated_memory_stats", "reset_compilation_stats", "reset_fallback_stats", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
+    "mem_get_info", "memory", "memory_allocated", "memory_by_line", "memory_reserved", "memory_snapshot", "memory_stats", "memory_summary", "predicted_time", "random",
+    "reset_accumulated_memory_stats", "reset_compilation_stats", "reset_counters", "reset_fallback_stats", "reset_peak_memory_stats", "save_launches", "seed", "seed_all", "set_device",
     "set_downcast_warning", "set_fallback_mode", "set_rng_state", "set_rng_state_all", "set_spyre_tensor_layout",
     "set_stream", "stream", "streams", "synchronize", "transfer_descriptor",
 ]  # fmt: skip
@@ -162,6 +170,29 @@ def predicted_time(*, all_threads: bool = False) -> PredictedTime:
     from torch_spyre.device.predicted import PredictedTime  # the clock is loaded when somebody asks it
 
     return PredictedTime(all_threads)
+
+
+def save_launches(
+    directory: str | Path, *, failed_only: bool = False, names: Sequence[str] = (), limit: int = 1000
+) -> AbstractContextManager[SavedLaunches]:
+    """Context manager: launches are saved as `directory/launch_<k>`, eager and compiled: `openspyre run` does them again, bit for bit.
+
+    Each holds the program, images of the card's memory and the bundle. `failed_only`: those alone that raised an error. `names`: those
+    alone whose name (`aten::add.Tensor`, `graph0`) has one of these parts. No more than `limit` are saved. Programs are compiled
+    anew, and every launch is waited for. OPENSPYRE_SAVE_FAILED=DIR does the same for failed launches of a whole process.
+    """
+    from torch_spyre.device import saving  # nothing of it is needed otherwise
+
+    return saving.save_launches(directory, failed_only=failed_only, names=names, limit=limit)
+
+
+def diagnostic_report(path: str | Path | None = None) -> Path:
+    """Writes one archive for a bug report, `spyre_report_<time>.zip` unless a path is given: versions, switches, host, the last graphs
+    and their bundles, errors and findings, compile reports, counters. No weights, no values, no secrets, no directories of yours.
+    """
+    from torch_spyre.device import diagnosis  # nothing of it is needed otherwise
+
+    return diagnosis.diagnostic_report(path)
 
 
 def is_bf16_supported() -> bool:

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import torch
 
+from openspyre.artifact.bundle import read_bundle
 from openspyre.artifact.launch_spec import Argument, read_launch_spec
 from openspyre.backend import FuseSteps
 from openspyre.backend.job_plan import JobPlan, job_plan
 from openspyre.backend.spyre_code import FOLDER, read_spyre_code
 from openspyre.card import _card, cards, programs
 from openspyre.card.cards import settings_in_force
-from openspyre.clock import ClassTime, time_directory
+from openspyre.clock import ClassTime, time_bundle
+from openspyre.clock.counting import launch_work, steps_work
 from openspyre.clock.programs import time_program
 from openspyre.program.footprint import footprints
 from openspyre.spec.addressing import row_major
@@ -52,9 +54,12 @@ def prepare_kernel(directory: str | Path) -> PreparedKernel:
     if (path / FOLDER).exists():
         plan, program = read_spyre_code(path, settings.machine)
         timing = time_program(program, settings.machine)
+        work = steps_work(timing, settings.machine)
     else:
         program = compiled(path, [])
-        timing = time_directory(path, settings.machine)
+        bundle = read_bundle(path)
+        timing = time_bundle(bundle, settings.machine)
+        work = launch_work(bundle, timing, settings.machine)
         program = FuseSteps().run(program) if settings.fusion else program
         plan = job_plan(program)
     if spec is not None and len(spec) != len(program.symbols):
@@ -63,7 +68,7 @@ def prepare_kernel(directory: str | Path) -> PreparedKernel:
         (number, argument) for number, argument in enumerate(spec or ()) if argument.role in ("number", "constant")
     ]
     images = {number: image for number, argument in known if (image := image_of(argument, path)) is not None}
-    loaded = programs.load(program)
+    loaded = programs.load(program, work)
     return PreparedKernel(plan.name, plan.preparation, plan.execution, spec, images, loaded, timing.by_class())
 
 

@@ -15,6 +15,7 @@ import torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.replacements import after_import
 from torch_spyre.library_seams import LIBRARY_SEAMS, LibrarySeam
+from torch_spyre.ops.fallbacks import first_met
 from torch_spyre.torch_seams import wrap
 
 log = logging.getLogger("spyre.device")
@@ -104,7 +105,8 @@ class _OpenOnCard:
         return getattr(self._opened, name)
 
     def get_tensor(self, name: str) -> torch.Tensor:
-        return self._opened.get_tensor(name).to(self._device)
+        with first_met(f"tensor {name!r} of a checkpoint"):
+            return self._opened.get_tensor(name).to(self._device)
 
     def get_tensors(self) -> dict[str, torch.Tensor]:
         return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118  # it is no dict
@@ -216,6 +218,8 @@ def _compiles_by_itself(original: Function) -> Function:
         cache = model_kwargs.get("past_key_values", model_kwargs.get("cache_params"))
         if self.device.type != DEVICE_NAME or not getattr(cache, "is_compileable", False):
             return original(self, model_kwargs, generation_config)
+        if getattr(cache, "offloading", False):
+            return False  # its layers change places between the tokens
         compile_config = sys.modules["transformers.generation.configuration_utils"].CompileConfig
         asked = generation_config.compile_config
         given = copy.copy(generation_config)
@@ -224,6 +228,38 @@ def _compiles_by_itself(original: Function) -> Function:
         return original(self, model_kwargs, given)
 
     return valid_auto_compile_criteria
+
+
+def _offload_by_our_streams(original: Function) -> Function:
+    """What is fetched ahead, on a stream of its own, waits for what was sent away, and its reader for it."""
+
+    def update(self: Any, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *more: Any, **keywords: Any) -> Any:
+        if not self.offloading or keys.device.type != DEVICE_NAME:
+            return original(self, keys, values, layer_idx, *more, **keywords)
+        here = torch.accelerator.current_stream(keys.device)
+        here.wait_stream(self.prefetch_stream)
+        self.prefetch_stream.wait_stream(here)
+        _take(self.layers[layer_idx : layer_idx + 1], here)
+        if self.layers:
+            self.prefetch(layer_idx + 1, self.only_non_sliding)
+        self.offloading = False  # then the original asks nothing of CUDA
+        try:
+            found = original(self, keys, values, layer_idx, *more, **keywords)
+        finally:
+            self.offloading = True
+        self.offload(layer_idx, self.only_non_sliding)
+        return found
+
+    return update
+
+
+def _take(layers: list[Any], stream: Any) -> None:
+    """What was fetched on another stream is not given away before this one has read it; an only layer is fetched here."""
+    for layer in layers:
+        layer.prefetch()
+        for fetched in (layer.keys, layer.values) if layer.is_initialized else ():
+            if fetched.device.type == DEVICE_NAME:
+                fetched.record_stream(stream)
 
 
 def _products_in_groups() -> None:
@@ -244,4 +280,5 @@ _REPLACEMENTS: dict[str, Callable[[Function], Function]] = {
     "is_torch_bf16_gpu_available": _has_bfloat16,
     "Pipeline.__init__": _pipeline,
     "GenerationMixin._valid_auto_compile_criteria": _compiles_by_itself,
+    "Cache.update": _offload_by_our_streams,
 }

@@ -7,7 +7,22 @@ from typing import Any
 
 import torch
 
+from torch_spyre import _torch
+from torch_spyre.device.memory_history import (
+    _attach_out_of_memory_observer,
+    _dump_snapshot,
+    _record_memory_history,
+    _snapshot,
+    memory_snapshot,
+)
+from torch_spyre.device.memory_lines import HeldByLine, HeldByModule, MemoryByLine, memory_by_line
 from torch_spyre.device.streams import DeviceLike, device_index
+
+__all__ = [
+    "HeldByLine", "HeldByModule", "MemoryByLine", "_attach_out_of_memory_observer", "_dump_snapshot", "_record_memory_history", "_snapshot", "empty_cache",
+    "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_by_line", "memory_reserved",
+    "memory_snapshot", "memory_stats", "memory_summary", "reset_accumulated_memory_stats", "reset_peak_memory_stats",
+]  # fmt: skip
 
 
 def empty_cache() -> None:
@@ -55,38 +70,52 @@ def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     return torch.accelerator.memory.get_memory_info(device_index(device))
 
 
-def memory_summary(device: DeviceLike = None) -> str:
-    """The counters as a table to read."""
+def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
+    """The counters as a table like torch.cuda's; below it, while history is recorded and unless abbreviated, who held most at the peak."""
     index = device_index(device)
     stats = memory_stats(index)
-    free, total = mem_get_info(index)
-    rows = (
-        ("allocated", "allocated_bytes"),
-        ("requested", "requested_bytes"),
-        ("active", "active_bytes"),
-        ("reserved on the host", "reserved_bytes"),
-    )
+    rule, thin = "=" * _WIDTH, "-" * _WIDTH
+    ooms, flushes = f"SPYRE OOMs: {stats['num_ooms']}", f"cache flushes: {stats['num_alloc_retries']}"
     lines = [
-        f"spyre:{index}: {_readable(total - free)} of {_readable(total)} in use",
-        f"{'':22}{'current':>12}{'peak':>12}{'allocated':>12}{'freed':>12}",
+        rule,
+        f"PyTorch SPYRE memory summary, device ID {index}".center(_WIDTH),
+        thin,
+        f"{ooms:^37}|{flushes:^37}",
+        rule,
+        f"{'Metric':^23}| Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  ",
     ]
-    for title, key in rows:
-        values = [stats.get(f"{key}.all.{column}", 0) for column in _COLUMNS]
-        lines.append(f"{title:22}" + "".join(f"{_readable(value):>12}" for value in values))
-    lines.append(f"{'blocks':22}" + "".join(f"{stats.get(f'allocation.all.{c}', 0):>12}" for c in _COLUMNS))
-    lines.append(
-        f"out of memory {stats.get('num_ooms', 0)} time(s), cache flushed {stats.get('num_alloc_retries', 0)} time(s)"
-    )
-    return "\n".join(lines)
+    for title, key, written in _METRICS:
+        values = [int(stats[f"{key}.all.{column}"]) for column in ("current", "peak", "allocated", "freed")]
+        lines += [thin, f" {title:<21} | " + " | ".join(written(value) for value in values) + " "]
+    lines.append(rule)
+    table = "\n".join(f"|{line}|" for line in lines) + "\n"
+    if abbreviated or not _torch.memory_recorded():
+        return table
+    return f"{table}{memory_by_line(index).table(10)}\n"
 
 
-_COLUMNS = ("current", "peak", "allocated", "freed")
+_WIDTH = 75
 
 
-def _readable(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
+def _sized(count: int) -> str:
+    """As torch.cuda writes sizes: whole numbers of a unit that leaves at least 768 of the smaller one."""
+    size, unit = count, 0
+    while abs(size) >= 768 * 1024:
+        size, unit = size // 1024, unit + 1
+    return f"{size:6d} {('B  ', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
+
+
+def _counted(count: int) -> str:
+    size, unit = count, 0
+    while abs(size) >= 750 * 1000 and unit < 2:
+        size, unit = size // 1000, unit + 1
+    return f"{size:7d} {' KM'[unit]} "
+
+
+_METRICS = (
+    ("Allocated memory", "allocated_bytes", _sized),
+    ("Active memory", "active_bytes", _sized),
+    ("Requested memory", "requested_bytes", _sized),
+    ("Host reserved memory", "reserved_bytes", _sized),
+    ("Allocations", "allocation", _counted),
+)

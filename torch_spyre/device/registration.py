@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from openspyre.spec import errors
+from openspyre.spec import errors, recent_errors
 from openspyre.spec.logs import split_torch_logs
 from torch_spyre import _torch, torch_seams
 from torch_spyre.constants import DEVICE_NAME
@@ -50,6 +50,7 @@ def _configure() -> None:
 
 
 def _raise_fault(fault: str, message: str) -> None:
+    recent_errors.note(fault, message)
     raise errors.by_fault[fault](message)
 
 

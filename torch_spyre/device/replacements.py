@@ -174,8 +174,11 @@ class _Moving:
         total = sum(1 for _ in itertools.chain(self._module.parameters(), self._module.buffers()))
 
         def counted(tensor: torch.Tensor) -> torch.Tensor:
-            moved = fn(tensor)
             number = next(numbers)
+            try:
+                moved = fn(tensor)
+            except torch.OutOfMemoryError as problem:
+                raise torch.OutOfMemoryError(f"{problem}\n{self._too_large(number, total)}") from None
             if moved.device.type == DEVICE_NAME:
                 if self._work is None:
                     self._work = progress.begin(f"moving {type(self._module).__name__}")
@@ -183,6 +186,14 @@ class _Moving:
             return moved
 
         return counted
+
+    def _too_large(self, number: int, total: int) -> str:
+        tensors = itertools.chain(self._module.parameters(), self._module.buffers())
+        size = sum(tensor.numel() * tensor.element_size() for tensor in tensors) / 2**20
+        return (
+            f"{type(self._module).__name__} has {total} tensors of {size:.1f} MiB together, and tensor {number} does not fit: "
+            "use 16 bits (model.to(torch.float16)), or leave a part on the host (transformers: device_map='auto')"
+        )
 
     def __enter__(self) -> Self:
         return self

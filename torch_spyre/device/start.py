@@ -44,6 +44,11 @@ def configure() -> None:
     eager.register()
     _torch.set_fallback_mode(settings.fallback)
     _torch.set_downcast_warning(settings.downcast_warning)
+    _torch.set_trace_options(settings.profiler_steps, settings.profiler_predicted)
+    if settings.save_failed is not None:
+        from torch_spyre.device import saving  # nothing of it is needed otherwise
+
+        saving.start(saving.SavedLaunches(settings.save_failed.absolute(), failed_only=True))
     atexit.register(_rest)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from openspyre.spec import progress
+from openspyre.spec.errors import UnsupportedFormat
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
@@ -35,11 +36,23 @@ def place_linear_weights(module: torch.nn.Module) -> None:
         progress.stage("re-tiling weights", f"{number + 1} of {len(found)}")
         if id(weight) in looked_up or weight.device.type != DEVICE_NAME or weight.dim() != 2 or weight.numel() == 0:
             continue
+        if device_tensor_layout(weight) is None:
+            raise _without_format(module, weight)
         size, stride = list(weight.shape), list(weight.stride())
         if device_tensor_layout(weight) == SpyreTensorLayout(size, stride, weight.dtype, [0, 1]):
             set_spyre_tensor_layout(weight.detach(), SpyreTensorLayout(size, stride, weight.dtype, [1, 0]))
     if embeddings_too:
         place_embedding_weights(module)
+
+
+def _without_format(module: torch.nn.Module, weight: torch.Tensor) -> UnsupportedFormat:
+    name = next((name for name, found in module.named_parameters() if found is weight), "weight")
+    dtype = str(weight.dtype).removeprefix("torch.")
+    return UnsupportedFormat(
+        f"{name} of {type(module).__name__} is {dtype}, for which the card has no format, so that its products would all run on "
+        'the CPU: convert the model first, model.to(torch.float16).to("spyre"), or load it as '
+        "from_pretrained(..., dtype=torch.float16)"
+    )
 
 
 def place_embedding_weights(module: torch.nn.Module) -> None:

@@ -13,6 +13,7 @@ register_backend_for_device = resolve("torch._inductor.codegen.common.register_b
 register_device_op_overrides = resolve("torch._inductor.codegen.common.register_device_op_overrides")
 CustomGraphModulePass = resolve("torch._inductor.custom_graph_pass.CustomGraphModulePass")
 register_interface_for_device = resolve("torch._dynamo.device_interface.register_interface_for_device")
+TracingContext = resolve("torch._guards.TracingContext")
 OrderedSet = resolve("torch.utils._ordered_set.OrderedSet")
 PythonPrinter = resolve("torch.utils._sympy.printers.PythonPrinter")
 decompositions = resolve("torch._inductor.decomposition.decompositions")

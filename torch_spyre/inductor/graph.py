@@ -16,6 +16,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from openspyre.compiler.ir import Hint
+from openspyre.spec.origin import NOWHERE, Change, Origin
 
 Extent = int | str  # a number, or an expression in the graph's symbols
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -84,8 +85,17 @@ class GraphCall:
     target: str
     arguments: tuple[Argument, ...]
     results: tuple[int, ...]
-    origin: str = ""
+    origin: Origin = NOWHERE
     hints: tuple[Hint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What is known of a symbol: that its size changes, and the least and the largest that the user has named (`mark_dynamic`)."""
+
+    changes: bool = False
+    least: int | None = None
+    largest: int | None = None
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -94,7 +104,7 @@ class Graph:
 
     `numbers` says how many numbers a launch brings. `constants` are values that are known already: their bytes, packed.
     `named`: values whose dims the user has named, each name with a size; values that are seen so without a copy.
-    `shown` are the sizes in which the caller sees the outputs, which may be views of them.
+    `shown` are the sizes in which the caller sees the outputs, which may be views of them. `growth`: per symbol.
     """
 
     name: str
@@ -108,6 +118,7 @@ class Graph:
     constants: tuple[tuple[int, str], ...] = ()
     named: tuple[tuple[int, tuple[tuple[str, Extent], ...]], ...] = ()
     shown: tuple[tuple[Extent, ...], ...] = ()
+    growth: tuple[Growth, ...] = ()
 
 
 def key_of(graph: Graph) -> str:
@@ -144,8 +155,14 @@ def key_of(graph: Graph) -> str:
     named = [(value, [(name, *numbered((size,))) for name, size in names]) for value, names in graph.named]
     shown = [numbered(size) for size in graph.shown]
     arguments = (graph.inputs, graph.updated, graph.outputs, shown, graph.constants)
-    decisive = (len(symbols), graph.numbers, values, calls, *arguments, named)
+    decisive = (len(symbols), graph.numbers, values, calls, *arguments, named, graph.growth)
     return hashlib.sha256(repr(decisive).encode()).hexdigest()
+
+
+def launch_key(graph: Graph) -> str:
+    """The name of a graph with its lines: what two lines compute alike is compiled alike, and each launch tells its own."""
+    lines = [(c.origin.file, c.origin.line, c.origin.function, c.origin.operator, c.origin.module) for c in graph.calls]
+    return key_of(graph)[:48] + hashlib.sha256(repr(lines).encode()).hexdigest()[:16]
 
 
 def names_in(text: str) -> set[str]:
@@ -180,6 +197,7 @@ def unified(graph: Graph, symbol: str, others: Mapping[str, int]) -> Graph:
             (number, tuple((name, _renamed(size, names)) for name, size in dims)) for number, dims in graph.named
         ),
         shown=tuple(map(extents, graph.shown)),
+        growth=(),
     )
 
 
@@ -227,13 +245,13 @@ def _walk(node: ast.AST, symbols: Mapping[str, int], text: str) -> int:
 def to_text(graph: Graph) -> str:
     values = [[v.buffer, v.dtype, list(v.size), list(v.stride), v.offset] for v in graph.values]
     calls = [
-        [c.target, [_plain(a) for a in c.arguments], list(c.results), c.origin, *map(astuple, c.hints)]
+        [c.target, [_plain(a) for a in c.arguments], list(c.results), _plain_origin(c.origin), *map(astuple, c.hints)]
         for c in graph.calls
     ]
     lines = [
         f'{{"name": {json.dumps(graph.name)}, "symbols": {json.dumps(list(graph.symbols))},',
         f'"inputs": {list(graph.inputs)}, "updated": {list(graph.updated)}, "outputs": {list(graph.outputs)},',
-        f'"shown": {json.dumps(graph.shown)},',
+        f'"shown": {json.dumps(graph.shown)}, "growth": {json.dumps([astuple(growth) for growth in graph.growth])},',
         f'"numbers": {graph.numbers}, "constants": {json.dumps(graph.constants)}, "named": {json.dumps(graph.named)},',
         '"values": [\n' + ",\n".join(map(json.dumps, values)) + "],",
         '"calls": [\n' + ",\n".join(map(json.dumps, calls)) + "]}",
@@ -248,17 +266,38 @@ def from_text(text: str) -> Graph:
         symbols=tuple(data["symbols"]),
         values=tuple(Value(b, dtype, tuple(size), tuple(stride), at) for b, dtype, size, stride, at in data["values"]),
         calls=tuple(
-            GraphCall(target, tuple(map(_argument, arguments)), tuple(results), origin, tuple(map(_hint, hints)))
+            GraphCall(
+                target, tuple(map(_argument, arguments)), tuple(results), _origin(origin), tuple(map(_hint, hints))
+            )
             for target, arguments, results, origin, *hints in data["calls"]
         ),
         inputs=tuple(data["inputs"]),
         updated=tuple(data["updated"]),
         outputs=tuple(data["outputs"]),
         shown=tuple(map(tuple, data["shown"])),
+        growth=tuple(Growth(*known) for known in data["growth"]),
         numbers=data["numbers"],
         constants=tuple((number, values) for number, values in data["constants"]),
         named=tuple((number, tuple((name, size) for name, size in names)) for number, names in data["named"]),
     )
+
+
+def _plain_origin(origin: Origin) -> list[Any]:
+    if origin is NOWHERE:
+        return []
+    call = [origin.file, origin.line, origin.function, origin.operator, list(origin.nodes), origin.module]
+    if not origin.merged and not origin.history:
+        return call
+    return [*call, [_plain_origin(other) for other in origin.merged], [astuple(change) for change in origin.history]]
+
+
+def _origin(plain: list[Any]) -> Origin:
+    if not plain:
+        return NOWHERE
+    file, line, function, operator, nodes, module, *more = plain
+    merged, history = more or ((), ())
+    changes = tuple(Change(*change) for change in history)
+    return Origin(file, line, function, operator, tuple(nodes), module, tuple(map(_origin, merged)), changes)
 
 
 def _hint(plain: Any) -> Hint:

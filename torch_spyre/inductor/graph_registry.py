@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
-from torch_spyre.inductor.graph import Graph, key_of
+from torch_spyre.inductor.graph import Graph, launch_key
 
 _graphs: WeakValueDictionary[str, Graph] = WeakValueDictionary()
 
 
 def keep(graph: Graph) -> tuple[str, Graph]:
-    """The key that names a graph in Inductor's, and the object to hold on to: equal graphs share one."""
-    key = key_of(graph)
+    """The key that names a graph in Inductor's, and the object to hold on to: equal graphs of the same lines share one."""
+    key = launch_key(graph)
     return key, _graphs.setdefault(key, graph)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,11 @@ from openspyre.spec.formats import DataFormats, get_device_dtype
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.ops import Kind, Row
 from openspyre.spec.ops.random import WORDS
+from openspyre.spec.origin import Origin
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
+from torch_spyre.ops.kernel_provenance import register_provenance
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import load
 
@@ -139,7 +141,10 @@ class Call:
     def finish(self, builder: ProgramBuilder) -> CallPlan:
         """The plan of a program that has been built: compiled and loaded."""
         name = builder.ops[-1].row
-        loaded = load(Program(name, tuple(builder.buffers), tuple(builder.ops), tuple(builder.scalar_operands)))
+        origin = Origin(operator=str(self.binding.overload))
+        ops = tuple(replace(op, origin=origin) for op in builder.ops)
+        loaded = load(Program(name, tuple(builder.buffers), ops, tuple(builder.scalar_operands)))
+        register_provenance(loaded.described)
         return CallPlan(
             loaded.number,
             tuple(builder.symbols),
@@ -150,6 +155,7 @@ class Call:
             draws=tuple(builder.draws),
             tensors=loaded.tensors,
             predicted=loaded.predicted,
+            described=loaded.described,
         )
 
     def _layout_of(self, outcome: torch.Tensor) -> SpyreTensorLayout | None:

@@ -18,10 +18,13 @@ from torch_spyre.ops import (
     embedding_gradient,
     fused_optimizers,
     grouped,
+    image_padding,
     memory_formats,
     norm_gradients,
+    places,
     pools,
     recurrent,
+    resampling,
     sampling,
     scaled_product,
     searching,
@@ -37,9 +40,11 @@ _OWN: dict[str, Composition] = {
     **embedding_gradient.COMPOSITIONS,
     **fused_optimizers.COMPOSITIONS,
     **grouped.COMPOSITIONS,
+    **image_padding.COMPOSITIONS,
     **norm_gradients.COMPOSITIONS,
     **recurrent.COMPOSITIONS,
     **pools.COMPOSITIONS,
+    **resampling.COMPOSITIONS,
     **sampling.COMPOSITIONS,
     **scaled_product.COMPOSITIONS,
     **searching.COMPOSITIONS,
@@ -86,23 +91,13 @@ _OF_TORCH = (
     "norm.ScalarOpt_dim",
     "norm.ScalarOpt_dim_dtype",
     "norm.ScalarOpt_dtype",
-    "pixel_shuffle",
     "pixel_unshuffle",
     "rad2deg",
     "rad2deg.out",
     "rad2deg_",
-    "reflection_pad1d",
-    "reflection_pad1d_backward",
-    "reflection_pad2d",
-    "reflection_pad2d_backward",
-    "reflection_pad3d",
-    "reflection_pad3d_backward",
     "renorm",
     "renorm.out",
     "renorm_",
-    "replication_pad1d",
-    "replication_pad2d",
-    "replication_pad3d",
     "sinc",
     "sinc.out",
     "sinc_",
@@ -120,12 +115,6 @@ _OF_TORCH = (
     "special_xlog1py.other_scalar",
     "special_xlog1py.out",
     "special_xlog1py.self_scalar",
-    "upsample_bicubic2d",
-    "upsample_bilinear2d",
-    "upsample_linear1d",
-    "upsample_nearest1d",
-    "upsample_nearest2d",
-    "upsample_trilinear3d",
 )
 _OF_TORCH_IN_FORMAT = ("_adaptive_avg_pool2d",)  # torch's compositions that forget the memory format
 # What torch decomposes above autograd when it traces: gradients are those of the steps, in eager mode as well.
@@ -163,6 +152,8 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     for overload, function in table().items():
         library.impl(overload.name().removeprefix("aten::"), _kernel(function), "PrivateUse1")
+    for name, function in places.EAGER.items():  # sizes that depend on data: graphs are cut there
+        library.impl(name, _kernel(function), "PrivateUse1")
     for name in _ABOVE_AUTOGRAD:
         library.impl(name, _kernel(table()[_overload(name)]), "AutogradPrivateUse1")
     _kept.append(library)

@@ -1,6 +1,9 @@
 """The CPU fallback, as the user meets it: a warning once per operator, an error on request, and counts."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 from openspyre.spec.errors import InvalidArgument, SpyreError
@@ -14,11 +17,30 @@ class FallbackWarning(UserWarning):
 
 
 class FallbackError(SpyreError, NotImplementedError):
-    """An operator would have run on the CPU, and TORCH_SPYRE_FALLBACK=error forbids that."""
+    """An operator has no kernel on the card, and TORCH_SPYRE_FALLBACK=error forbids the CPU's, or there is none."""
+
+
+_met: ContextVar[str] = ContextVar("met", default="")
+
+
+@contextmanager
+def first_met(where: str) -> Iterator[None]:
+    """Names what is moved meanwhile, for a warning about its dtype."""
+    token = _met.set(f" ({where})")
+    try:
+        yield
+    finally:
+        _met.reset(token)
 
 
 def announce(what: str, manner: str) -> None:
     """Called by the C++ half: the first time an operator falls back, every time in error mode, and once per foreign dtype."""
+    if manner == "nowhere":
+        raise FallbackError(
+            f"{what} has no kernel on spyre, and none on the CPU that it could fall back to; give it one: "
+            f'torch.library.register_kernel("{what}", "spyre", function), or "cpu", or a custom_op without device_types '
+            "where torch's own operators do the work"
+        )
     if manner == "error":
         raise FallbackError(
             f"{what} has no kernel on spyre and TORCH_SPYRE_FALLBACK=error forbids the CPU fallback; "
@@ -27,7 +49,7 @@ def announce(what: str, manner: str) -> None:
     told = {
         "warn": f"{what} is falling back to cpu: its operands are copied to the host and its results back "
         "(torch.spyre.fallback_stats() counts it; TORCH_SPYRE_FALLBACK=error makes this an error, =silent hides it)",
-        "dtype": f"the card has no format for {what}: tensors of it are held as the host has them, without a layout, and "
+        "dtype": f"the card has no format for {what}{_met.get()}: tensors of it are held as the host has them, without a layout, and "
         "everything computed with them runs on the CPU (x.to(torch.float32) converts; TORCH_SPYRE_FALLBACK=silent hides this)",
     }
     warnings.warn(told[manner], FallbackWarning, stacklevel=3)  # the user's line: two frames of ours lie between

@@ -38,7 +38,7 @@ class CallPlan:
 
     `draws`: how many random numbers each draw takes; a scalar that is a word of a draw names it instead of an argument.
     A graph's own numbers are `constants`, encoded already, before its `scalars`, which count the launch's numbers; `fixed` are its inputs whose offset the program has built in, `shapes`
-    the ids of the buffers' shapes it was specialised for. `tensors` are the program's last symbols. `predicted`: how long a real card would take.
+    the ids of the buffers' shapes it was specialised for. `tensors` are the program's last symbols. `predicted`: how long a real card would take, `described`: by step.
     """
 
     program: int
@@ -54,3 +54,4 @@ class CallPlan:
     draws: tuple[int, ...] = ()
     tensors: tuple[ConstantTensor, ...] = ()
     predicted: tuple[ClassTime, ...] = ()
+    described: str = ""

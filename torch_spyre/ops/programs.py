@@ -17,15 +17,19 @@ from openspyre.artifact.emitted import Emitted
 from openspyre.card import programs
 from openspyre.card.cards import settings_in_force
 from openspyre.clock import ClassTime, time_bundle
+from openspyre.clock.counting import launch_work
 from openspyre.compiler import pipeline
 from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Program
 from openspyre.program import model as card_program
 from openspyre.spec import progress
+from openspyre.spec.counters import LaunchWork
 from openspyre.spec.errors import InvalidArgument, SpyreError
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.spec.planning import LAYOUT_SOLVERS, PLANNERS, Planning
+from openspyre.tools.saving import kept_programs
 from torch_spyre._inductor import config
+from torch_spyre.ops.described_steps import describe
 from torch_spyre.ops.plans import ConstantTensor
 
 
@@ -46,12 +50,14 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program as the passes leave it, with its layouts; its bundle; what the card executes; and what a real one would take for it."""
+    """A program as the passes leave it, with its layouts; its bundle; what the card executes; and what a real one would take for it, and do."""
 
     lowered: Program
     emitted: Emitted
     program: card_program.Program
     predicted: tuple[ClassTime, ...]
+    described: str
+    work: LaunchWork
 
 
 def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool = True) -> Compiled:
@@ -64,6 +70,7 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
     progress.stage("back end", f"{len(emitted.executions)} ops")
     fuse = fuse and settings_in_force().fusion
     fused = backend.fused_on_host(emitted) if fuse else backend.Fused(backend.compile_emitted(emitted))
+    kept_programs.note(fused.program, emitted)
     if fused.problems:
         _refused[ir.name] += 1
     if watcher is not None:
@@ -71,7 +78,11 @@ def compile_program(ir: Program, watcher: Watcher | None = None, *, fuse: bool =
         watcher.saw_program(fused.program, perf_counter() - made)
         if fused.problems:
             watcher.saw_refusal(fused.problems)
-    return Compiled(lowered, emitted, fused.program, time_bundle(emitted, settings_in_force().machine).by_class())
+    machine = settings_in_force().machine
+    timing = time_bundle(emitted, machine)
+    described = describe(emitted, timing, fused.program, fused.members, machine)
+    work = launch_work(emitted, timing, machine)
+    return Compiled(lowered, emitted, fused.program, timing.by_class(), described, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,7 @@ class Loaded:
     pool_bytes: int
     tensors: tuple[ConstantTensor, ...]
     predicted: tuple[ClassTime, ...]
+    described: str
 
 
 def constant_tensors(lowered: Program) -> tuple[ConstantTensor, ...]:
@@ -98,15 +110,18 @@ def load(ir: Program) -> Loaded:
     compiled = compile_program(ir)
     tensors = constant_tensors(compiled.lowered)
     try:
-        number = programs.load(compiled.program).number
-        return Loaded(number, compiled.program.pool_bytes, tensors, compiled.predicted)
+        number = programs.load(compiled.program, compiled.work).number
+        return Loaded(number, compiled.program.pool_bytes, tensors, compiled.predicted, compiled.described)
     except SpyreError as refusal:
         if not settings_in_force().fusion:
             raise
         unfused = backend.compile_emitted(compiled.emitted)
-        number = programs.load(unfused).number
+        kept_programs.note(unfused, compiled.emitted)
+        number = programs.load(unfused, compiled.work).number
         note_refusal(ir.name, refusal)
-    return Loaded(number, unfused.pool_bytes, tensors, compiled.predicted)
+    machine = settings_in_force().machine
+    described = describe(compiled.emitted, time_bundle(compiled.emitted, machine), unfused, {}, machine)
+    return Loaded(number, unfused.pool_bytes, tensors, compiled.predicted, described)
 
 
 def note_refusal(name: str, refusal: SpyreError) -> None:

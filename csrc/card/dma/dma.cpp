@@ -27,9 +27,10 @@ using dma::Piece;
 using dma::Run;
 using dma::Transfer;
 
-constexpr int64_t kTaskBytes = 256 << 10;      // both sides of a task fit the second-level cache
-constexpr int64_t kParallelBytes = 1 << 20;    // below, waking workers costs more than it saves
-constexpr int64_t kStreamingBytes = 4 << 20;   // from here on the target would only push other data out of the cache
+constexpr int64_t kTaskBytes = 256 << 10;    // both sides of a task fit the second-level cache
+constexpr int64_t kParallelBytes = 1 << 20;  // below, waking workers costs more than it saves
+// From here on the target would only push other data out of the cache. Below, whoever reads it next finds it there.
+constexpr int64_t kStreamingBytes = 16 << 20;
 constexpr int64_t kStageElements = 256 << 10;  // elements staged at a time between two device layouts
 
 int64_t count_elements(const std::vector<int64_t>& size) {

@@ -38,24 +38,28 @@ inline uint16_t sen169_from_float(float value) {
   return static_cast<uint16_t>(rounded < bias ? sign : sign | (rounded - bias));
 }
 
+// Selections, not branches: which way an element goes cannot be guessed.
 inline float sen169_to_float(uint16_t code) {
   const uint32_t sign = static_cast<uint32_t>(code & 0x8000u) << 16;
   const uint32_t magnitude = code & 0x7FFFu;
-  if (magnitude == 0) return std::bit_cast<float>(sign);
-  if (magnitude == kSen169Infinity) return std::bit_cast<float>(sign | 0x7F800000u);
-  if (magnitude == kSen169NaN) return std::bit_cast<float>(sign | 0x7FC00000u);
-  return std::bit_cast<float>(sign | ((magnitude << 14) + (96u << 23)));
+  uint32_t bits = (magnitude << 14) + (96u << 23);
+  bits = magnitude == 0 ? 0 : bits;
+  bits = magnitude == kSen169Infinity ? 0x7F800000u : bits;
+  bits = magnitude == kSen169NaN ? 0x7FC00000u : bits;
+  return std::bit_cast<float>(sign | bits);
 }
 
 // What a step stores: rounded once, ties away from zero; infinity beyond the range; a NaN has no sign (N1, N2).
 inline uint16_t float_to_sen169(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return kSen169NaN;
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu, sign = (bits >> 16) & 0x8000u;
   const uint32_t rounded = magnitude + 0x2000u;
-  if (rounded >= ((159u << 23) | (510u << 14))) return sign | kSen169Infinity;
-  return rounded < (96u << 23) ? sign : static_cast<uint16_t>(sign | ((rounded >> 14) - (96u << 9)));
+  uint32_t code = (rounded >> 14) - (96u << 9);
+  code = rounded < (96u << 23) ? 0 : code;
+  code = rounded >= ((159u << 23) | (510u << 14)) ? kSen169Infinity : code;
+  code |= sign;
+  code = magnitude > 0x7F800000u ? kSen169NaN : code;
+  return static_cast<uint16_t>(code);
 }
 
 // --- runs of elements ------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ namespace {
 struct Avx2 {
   using F = __m256;
   using Watch = __m256i;  // the largest magnitude seen, per lane
+  static constexpr bool kWatches = true;
   static constexpr int kLanes = 8, kPanel = 16, kRows = 6, kStreamRows = 5, kWidenRows = 4, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm256_setzero_ps(); }

@@ -16,6 +16,7 @@ namespace {
 struct Avx512 {
   using F = __m512;
   struct Watch {};  // masks make the exact conversion cheap enough to be the only one
+  static constexpr bool kWatches = false;
   static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kStreamRows = 8, kWidenRows = 8, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm512_setzero_ps(); }

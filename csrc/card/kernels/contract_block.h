@@ -209,9 +209,19 @@ CONTRACT_INLINE bool stream_once(const StreamTile<Element>& tile) {
   return true;
 }
 
+// Whether B is known to be finite.
 template <typename V, typename Element, int R, int C, bool keeps>
-[[gnu::noinline]] void stream_tile(const StreamTile<Element>& tile) {
-  if (!stream_once<V, Element, R, C, keeps, false>(tile)) stream_once<V, Element, R, C, keeps, true>(tile);
+[[gnu::noinline]] bool stream_tile(const StreamTile<Element>& tile) {
+  const bool clean = stream_once<V, Element, R, C, keeps, false>(tile);
+  if (!clean) stream_once<V, Element, R, C, keeps, true>(tile);
+  return clean && V::kWatches && sizeof(Element) == sizeof(uint16_t);
+}
+
+// How far rows of A are worth multiplying.
+CONTRACT_INLINE int64_t end_of(const int64_t* ends, int64_t rows) {
+  int64_t end = 0;
+  for (int64_t i = 0; i < rows; ++i) end = ends[i] > end ? ends[i] : end;
+  return end;
 }
 
 // A few rows widen the panel, the others follow.
@@ -221,24 +231,27 @@ void stream(const StreamBlock& block) {
   const Element* ahead = static_cast<const Element*>(block.ahead);
   StreamTile<Element> tile = {block.a, block.a_pitch, block.b, ahead, block.panel, block.sums, block.first};
   // One row: a whole stick at once has the most chains of sums in flight.
-  if (block.rows == 1) return stream_tile<V, Element, 1, kStick, false>(tile);
+  if (block.rows == 1) {
+    stream_tile<V, Element, 1, kStick, false>(tile);
+    return;
+  }
   const int64_t widening = block.rows <= V::kStreamRows ? block.rows : V::kWidenRows;
   for (int64_t column = 0; column < block.columns; column += V::kPanel) {
     tile.b.first = static_cast<const Element*>(block.b.first) + column;
     tile.ahead = ahead + column / V::kPanel * (block.b.rows / (kStick / V::kPanel)) * block.b.stride;
     tile.sums = block.sums + column * block.rows;
+    bool finite = false;
     const auto widen = [&]<int R>(int64_t) {
-      if (widening < block.rows)
-        stream_tile<V, Element, R, V::kPanel, true>(tile);
-      else
-        stream_tile<V, Element, R, V::kPanel, false>(tile);
+      finite = widening < block.rows ? stream_tile<V, Element, R, V::kPanel, true>(tile)
+                                     : stream_tile<V, Element, R, V::kPanel, false>(tile);
     };
     visit_group<V::kStreamRows>(widening, 0, widen);
     if (widening == block.rows) continue;
     visit_groups<V::kRows>(block.rows - widening, [&]<int R>(int64_t after) {
       const int64_t row = widening + after;
-      multiply_tile<V, R>(block.a + row * block.a_pitch, block.a_pitch, block.panel, block.b.rows,
-                          tile.sums + row * V::kPanel, block.first);
+      const int64_t depth = finite && block.ends != nullptr ? end_of(block.ends + row, R) : block.b.rows;
+      multiply_tile<V, R>(block.a + row * block.a_pitch, block.a_pitch, block.panel, depth, tile.sums + row * V::kPanel,
+                          block.first);
     });
   }
 }

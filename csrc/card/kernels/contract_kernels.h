@@ -41,6 +41,7 @@ struct StreamBlock {
   const float* a;
   int64_t a_pitch;
   int64_t rows;
+  const int64_t* ends;  // per row: from here on A is zero, which adds nothing if B is finite; null: not known
   StickRows b;
   const void* ahead;  // where the next such rows start, brought near meanwhile
   int64_t columns;    // of the stick

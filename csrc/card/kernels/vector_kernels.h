@@ -52,7 +52,7 @@ struct Link {
   std::byte* place;
   int64_t step;
 };
-// Runs the links over `lanes` lanes in blocks, multiples of kLaneUnit.
+// Runs the links over `lanes` lanes in blocks, multiples of the kernels' unit_lanes.
 using PhraseKernel = void (*)(const Link* links, int64_t lanes, int64_t block);
 struct Phrase {
   PhraseKernel kernel;
@@ -99,6 +99,7 @@ constexpr int kLinkCount = static_cast<int>(LinkKind::FoldMin) + 1;
 struct VectorKernels {
   std::array<MapKernel, kOpCount> map;  // none for Philox, which has more operands
   DrawKernel draw;
+  int64_t unit_lanes;                                      // a phrase's blocks may be any number of them
   Phrase (*find_phrase)(std::span<const LinkKind> links);  // the longest that they begin with
   std::array<LoadKernel, kHotFormatCount> load;
   std::array<StoreKernel, kHotFormatCount> store;

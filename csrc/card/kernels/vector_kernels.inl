@@ -217,6 +217,7 @@ constexpr VectorKernels kKernels = {
     {OPENSPYRE_EACH_OP(KERNEL_OF)},
 #undef KERNEL_OF
     philox_kernel,
+    kUnitLanes,
     find_phrase,
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word, load_Fp8E4M3, load_Fp8E5M2},
     {store_Sen169, store_Fp32, store_Word, store_BoolSen169, store_BoolSen169FromInt, store_Int16, store_Int8, store_UInt8Word, nullptr, nullptr},

@@ -31,6 +31,7 @@ Allocator::Allocator(Card* card, int card_index, DeviceMemory& memory, Streams s
   whole.state = Chunk::State::Free;
   whole.stream = kAnyStream;
   whole.card = card;
+  first_ = &whole;
   tree(kAnyStream).insert(&whole);
 }
 
@@ -68,17 +69,20 @@ void Allocator::settle_frees() {
 
 // --- handing out -----------------------------------------------------------------------------------------------------
 
-Block* Allocator::allocate(size_t requested, int64_t stream) {
+Block* Allocator::allocate(size_t requested, int64_t stream, const char* purpose) {
   Chunk* chunk = nullptr;
+  OriginPtr origin;  // asked for before the lock: the stack's source may have to wait
+  if (wants_origins_.load(std::memory_order_relaxed)) [[unlikely]]
+    origin = gather_origin(wants_stacks_, foreign_frames_, purpose);
   {
     Lock lock(mutex_);
     const size_t most = memory_.bytes();
-    if (requested > most) throw_out_of_memory(requested, {});
+    if (requested > most) throw_out_of_memory(requested, {}, stream, origin);
     const size_t sticks = std::max<size_t>(1, (requested + kStickBytes - 1) / kStickBytes);
     const size_t bytes = sticks * kStickBytes;
     chunk = take_quick(bytes, stream);
-    if (!chunk) chunk = find_room(bytes, requested, stream, lock);
-    hand_out(*chunk, requested, stream);
+    if (!chunk) chunk = find_room(bytes, requested, stream, origin, lock);
+    hand_out(*chunk, requested, stream, std::move(origin));
   }
   if (sanitize_) {
     poison(*chunk);
@@ -99,7 +103,7 @@ Chunk* Allocator::take_quick(size_t bytes, int64_t stream) {
   return chunk;
 }
 
-void Allocator::hand_out(Chunk& chunk, size_t requested, int64_t stream) {
+void Allocator::hand_out(Chunk& chunk, size_t requested, int64_t stream, OriginPtr origin) {
   chunk.state = Chunk::State::Used;
   chunk.stream = stream;
   chunk.requested = requested;
@@ -111,10 +115,13 @@ void Allocator::hand_out(Chunk& chunk, size_t requested, int64_t stream) {
   increase(statistics_.requested_bytes, requested);
   increase(statistics_.active_bytes, chunk.bytes);
   increase(statistics_.allocations, 1);
+  note_allocated();
+  if (history_) [[unlikely]]
+    history_->allocated(chunk, std::move(origin), statistics_.allocated_bytes.current);
 }
 
 // In order of cost: what is free now; small chunks merged and cached pages returned; everything queued waited for.
-Chunk* Allocator::find_room(size_t bytes, size_t requested, int64_t stream, Lock& lock) {
+Chunk* Allocator::find_room(size_t bytes, size_t requested, int64_t stream, const OriginPtr& origin, Lock& lock) {
   Shortage shortage;
   if (Chunk* chunk = carve(bytes, stream, shortage)) return chunk;
   for (const bool last : {false, true}) {
@@ -131,7 +138,7 @@ Chunk* Allocator::find_room(size_t bytes, size_t requested, int64_t stream, Lock
     }
     if (Chunk* chunk = carve(bytes, stream, shortage)) return chunk;
   }
-  throw_out_of_memory(requested, shortage);
+  throw_out_of_memory(requested, shortage, stream, origin);
 }
 
 Chunk* Allocator::best_fit(size_t bytes, int64_t stream) const {
@@ -195,8 +202,14 @@ void Allocator::split(Chunk& chunk, size_t bytes) {
   tree(rest.stream).insert(&rest);
 }
 
-void Allocator::throw_out_of_memory(size_t requested, const Shortage& shortage) {
+void Allocator::throw_out_of_memory(size_t requested, const Shortage& shortage, int64_t stream,
+                                    const OriginPtr& origin) {
   ++statistics_.out_of_memory;
+  if (history_) {
+    const uint64_t free =
+        shortage.host ? shortage.details.available_bytes : static_cast<uint64_t>(count_free().free_bytes);
+    history_->note(MemoryAction::OutOfMemory, free, requested, stream, origin);
+  }
   const std::string card = "spyre:" + std::to_string(card_index_);
   const std::string what = "out of memory: cannot allocate " + byte_text(requested) + " on " + card + ": ";
   if (shortage.host) {
@@ -206,7 +219,7 @@ void Allocator::throw_out_of_memory(size_t requested, const Shortage& shortage) 
              byte_text(shortage.details.available_bytes) + " beyond the reserve; " + card + " holds " +
              byte_text(memory_.committed_bytes()) + " of it. Free tensors, use a smaller batch, " +
              (shortage.details.cgroup ? "raise the cgroup's memory limit" : "close other programs") +
-             " or lower the reserve (host_reserve_bytes).");
+             " or lower the reserve (OPENSPYRE_HOST_RESERVE_MIB).");
   }
   const MemoryStatistics now = count_free();
   fail(Fault::OutOfMemory, what + "the card has " + byte_text(now.free_bytes) + " free of " +
@@ -239,10 +252,16 @@ MemoryStatistics Allocator::statistics() {
   return count_free();
 }
 
+MemoryStatistics Allocator::counters() {
+  Lock lock(mutex_);
+  return statistics_;
+}
+
 void Allocator::reset_peak() {
   Lock lock(mutex_);
   settle();
   for_each_counter([](MemoryStatistics::Counter& counter) { counter.peak = counter.current; });
+  if (history_) history_->restart_peak(statistics_.allocated_bytes.current);
 }
 
 void Allocator::reset_accumulated() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memory/chunk.h"
+#include "memory/history.h"
 #include "memory/memory.h"
 #include "streams/progress.h"
 
@@ -28,14 +29,17 @@ class Allocator {
 
   Allocator(Card* card, int card_index, DeviceMemory& memory, Streams streams, const Configuration& configuration);
 
-  Block* allocate(size_t requested, int64_t stream);
+  Block* allocate(size_t requested, int64_t stream, const char* purpose = nullptr);
   void free(Block* block) noexcept;
   void record_stream(Block* block, int64_t stream);
   void empty_cache();
   MemoryStatistics statistics();
-  void settle_frees();  // the shadow learns of frees that their streams have passed
+  MemoryStatistics counters();  // as they stand: nothing is settled for it, and what is free is not counted
+  void settle_frees();          // the shadow learns of frees that their streams have passed
   void reset_peak();
   void reset_accumulated();
+  void record(const HistoryOptions& options, bool clear);
+  MemorySnapshot snapshot();
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -59,17 +63,18 @@ class Allocator {
 
   // Handing out.
   Chunk* take_quick(size_t bytes, int64_t stream);
-  Chunk* find_room(size_t bytes, size_t requested, int64_t stream, Lock& lock);
+  Chunk* find_room(size_t bytes, size_t requested, int64_t stream, const OriginPtr& origin, Lock& lock);
   Chunk* carve(size_t bytes, int64_t stream, Shortage& shortage);
   Chunk* best_fit(size_t bytes, int64_t stream) const;
   void make_way_for(uint64_t missing_bytes, size_t bytes);
   void split(Chunk& chunk, size_t bytes);
-  void hand_out(Chunk& chunk, size_t requested, int64_t stream);
-  [[noreturn]] void throw_out_of_memory(size_t requested, const Shortage& shortage);
+  void hand_out(Chunk& chunk, size_t requested, int64_t stream, OriginPtr origin);
+  [[noreturn]] void throw_out_of_memory(size_t requested, const Shortage& shortage, int64_t stream,
+                                        const OriginPtr& origin);
 
   // Taking back.
-  void release(Chunk& chunk, Ticket own_ticket);
-  void release_shared(Chunk& chunk);
+  void release(Chunk& chunk, Ticket own_ticket, OriginPtr origin = nullptr);
+  void release_shared(Chunk& chunk, OriginPtr origin);
   void insert_free(Chunk& chunk);
   void absorb(Chunk& chunk, Chunk& neighbour);
   void lift_fence(Chunk& chunk);
@@ -86,6 +91,7 @@ class Allocator {
   void poison(const Chunk& chunk) const;
   void note_unused(const Chunk& chunk) const;
   void note_reserved();
+  void note_allocated();  // for readers of the counters
   MemoryStatistics count_free();
   template <typename Visit>
   void for_each_counter(Visit&& visit);
@@ -95,6 +101,8 @@ class Allocator {
   DeviceMemory& memory_;
   const Streams streams_;
   const bool sanitize_;
+  std::atomic<bool> wants_origins_{false}, wants_free_stacks_{false};  // read without the lock
+  std::atomic<bool> wants_stacks_{false}, foreign_frames_{false};
   const uint64_t watermark_bytes_;
 
   std::mutex mutex_;
@@ -102,6 +110,8 @@ class Allocator {
   std::array<std::unique_ptr<QuickLists>, kStreamCount> quick_;
   std::array<FenceQueue, kStreamCount> fences_;
   std::vector<Awaiting> awaiting_;
+  Chunk* first_;                            // in address order
+  std::unique_ptr<MemoryHistory> history_;  // from the first recording on
   uint64_t quick_bytes_ = 0;
   uint64_t fenced_chunks_ = 0;
   uint64_t next_trim_bytes_;

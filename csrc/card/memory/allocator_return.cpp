@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "counters/counters.h"
 #include "memory/allocator.h"
 #include "memory/memory_counter.h"
 
@@ -19,6 +20,9 @@ void Allocator::free(Block* block) noexcept {
   Chunk& chunk = static_cast<Chunk&>(*block);
   // What a stream may still read is not touched here; it is poisoned when it is handed out again.
   if (sanitize_ && unused(chunk)) poison(chunk);
+  OriginPtr origin;
+  if (wants_free_stacks_.load(std::memory_order_relaxed)) [[unlikely]]
+    origin = gather_origin(true, foreign_frames_, nullptr);
   Lock lock(mutex_);
   if (chunk.state != Chunk::State::Used) {
     std::fprintf(stderr, "openspyre: a block of spyre:%d was freed twice (%zu bytes at 0x%llx)\n", card_index_,
@@ -28,14 +32,17 @@ void Allocator::free(Block* block) noexcept {
   decrease(statistics_.allocated_bytes, chunk.bytes);
   decrease(statistics_.requested_bytes, chunk.requested);
   decrease(statistics_.allocations, 1);
+  note_allocated();
+  if (history_) [[unlikely]]
+    history_->free_requested(chunk, origin);
   if (chunk.users.none())
-    release(chunk, progress(chunk.stream).submitted.load(std::memory_order_acquire));
+    release(chunk, progress(chunk.stream).submitted.load(std::memory_order_acquire), std::move(origin));
   else
-    release_shared(chunk);
+    release_shared(chunk, std::move(origin));
   if (cached_bytes() > next_trim_bytes_) trim_above_watermark();
 }
 
-void Allocator::release_shared(Chunk& chunk) {
+void Allocator::release_shared(Chunk& chunk, OriginPtr origin) {
   Awaiting waiting{&chunk, progress(chunk.stream).submitted.load(std::memory_order_acquire), {}};
   for (size_t stream = 0; stream < kStreamCount; ++stream) {
     if (!chunk.users[stream]) continue;
@@ -43,12 +50,14 @@ void Allocator::release_shared(Chunk& chunk) {
     const Fence fence{id, progress(id).submitted.load(std::memory_order_acquire)};
     if (!passed(fence)) waiting.fences.push_back(fence);
   }
-  if (waiting.fences.empty()) return release(chunk, waiting.own_ticket);
+  if (waiting.fences.empty()) return release(chunk, waiting.own_ticket, std::move(origin));
   chunk.state = Chunk::State::Shared;
   awaiting_.push_back(std::move(waiting));
 }
 
-void Allocator::release(Chunk& chunk, Ticket own_ticket) {
+void Allocator::release(Chunk& chunk, Ticket own_ticket, OriginPtr origin) {
+  if (history_) [[unlikely]]
+    history_->free_completed(chunk, std::move(origin));  // its own stream may have it at once
   if (passed({chunk.stream, own_ticket})) {
     decrease(statistics_.active_bytes, chunk.bytes);
     note_unused(chunk);
@@ -95,7 +104,7 @@ void Allocator::absorb(Chunk& chunk, Chunk& neighbour) {
     if (chunk.after) chunk.after->before = &chunk;
   } else {
     chunk.before = neighbour.before;
-    if (chunk.before) chunk.before->after = &chunk;
+    (chunk.before ? chunk.before->after : first_) = &chunk;
   }
   forget(neighbour);
 }
@@ -152,6 +161,13 @@ void Allocator::note_reserved() {
   const int64_t change = static_cast<int64_t>(memory_.committed_bytes()) - statistics_.reserved_bytes.current;
   if (change > 0) increase(statistics_.reserved_bytes, static_cast<size_t>(change));
   if (change < 0) decrease(statistics_.reserved_bytes, static_cast<size_t>(-change));
+  openspyre::counters().cards[static_cast<size_t>(card_index_)].memory.reserved_bytes.store(memory_.committed_bytes(),
+                                                                                            std::memory_order_relaxed);
+}
+
+void Allocator::note_allocated() {
+  openspyre::counters().cards[static_cast<size_t>(card_index_)].memory.allocated_bytes.store(
+      static_cast<uint64_t>(statistics_.allocated_bytes.current), std::memory_order_relaxed);
 }
 
 void Allocator::return_pages(uint64_t keep_bytes) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "formats/byte_text.h"
+#include "formats/formats.h"
 
 namespace openspyre {
 namespace {
@@ -49,6 +50,14 @@ std::byte* reserve_backing(uint64_t bytes) {
   madvise(backing, bytes, MADV_DONTDUMP);
   return backing;
 }
+
+struct GranuleRun {
+  uint64_t first = 0, end = 0;
+  bool extend(uint64_t granule) {
+    if (first == end) first = end = granule;
+    return granule == end && ++end;
+  }
+};
 
 }  // namespace
 
@@ -102,8 +111,17 @@ bool DeviceMemory::commit(Address address, uint64_t bytes, HostShortage& shortag
   if (missing == 0) return true;
   if (!HostBudget::instance().take(missing, host_reserve_bytes_, shortage)) return false;
   const uint64_t first = (address - base_) / kGranuleBytes, last = (address - base_ + bytes - 1) / kGranuleBytes;
-  for (uint64_t region = first / kRegionGranules; region <= last / kRegionGranules; ++region)
-    commits_[region].fetch_or(missing_granules(region, first, last), std::memory_order_relaxed);
+  GranuleRun fresh;
+  for (uint64_t region = first / kRegionGranules; region <= last / kRegionGranules; ++region) {
+    const uint32_t granules = missing_granules(region, first, last);
+    commits_[region].fetch_or(granules, std::memory_order_relaxed);
+    for (uint64_t i = 0; watcher_ && i < kRegionGranules; ++i) {
+      if (!(granules >> i & 1)) continue;
+      const uint64_t granule = region * kRegionGranules + i;
+      if (!fresh.extend(granule)) tell(true, fresh.first, fresh.end), fresh = {granule, granule + 1};
+    }
+  }
+  if (watcher_) tell(true, fresh.first, fresh.end);
   committed_granules_.fetch_add(missing / kGranuleBytes, std::memory_order_relaxed);
   top_granule_ = std::max(top_granule_, (last / kRegionGranules + 1) * kRegionGranules);
   return true;
@@ -128,7 +146,34 @@ void DeviceMemory::release_inside(Address address, uint64_t bytes, uint64_t enou
   }
 }
 
+// The card may end within its last granule.
+void DeviceMemory::tell(bool come, uint64_t first, uint64_t end) const {
+  const uint64_t last = std::min(end * kGranuleBytes, bytes_ / kStickBytes * kStickBytes);
+  if (watcher_ && first * kGranuleBytes < last)
+    watcher_(come, {base_ + first * kGranuleBytes, last - first * kGranuleBytes});
+}
+
+std::vector<Pages> DeviceMemory::committed_runs(Address address, uint64_t bytes) const {
+  std::vector<Pages> runs;
+  const uint64_t begin = address - base_, end = std::min(begin + bytes, top_granule_ * kGranuleBytes);
+  for (uint64_t at = begin; at < end;) {
+    const uint64_t granule = at / kGranuleBytes;
+    const bool whole_region = granule % kRegionGranules == 0;
+    const bool none = whole_region && commits_[granule / kRegionGranules].load(std::memory_order_relaxed) == 0;
+    const uint64_t next = std::min(end, (granule + (none ? kRegionGranules : 1)) * kGranuleBytes);
+    if (committed(granule)) {
+      if (!runs.empty() && runs.back().address + runs.back().bytes == base_ + at)
+        runs.back().bytes += next - at;
+      else
+        runs.push_back({base_ + at, next - at});
+    }
+    at = next;
+  }
+  return runs;
+}
+
 void DeviceMemory::release_run(uint64_t first, uint64_t end) {
+  tell(false, first, end);
   madvise(backing_ + first * kGranuleBytes, (end - first) * kGranuleBytes, MADV_DONTNEED);
   if (shadow_) shadow_->drop_pages(backing_ + first * kGranuleBytes, (end - first) * kGranuleBytes);
   for (uint64_t granule = first; granule < end; ++granule)

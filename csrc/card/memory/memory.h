@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "memory/host_budget.h"
 #include "sanitizer/shadow.h"
@@ -17,6 +19,11 @@ constexpr uint64_t kRegionBytes = 2ull << 20;  // a huge page: a fresh one is co
 constexpr uint64_t kRegionGranules = 32;
 constexpr uint64_t kGranuleBytes =
     kRegionBytes / kRegionGranules;  // pages go back, and come again, in these parts of it
+
+struct Pages {
+  Address address;
+  uint64_t bytes;
+};
 
 class DeviceMemory {
  public:
@@ -37,7 +44,10 @@ class DeviceMemory {
   // Granules wholly inside the range go back to the host, from the end on, until `enough_bytes` have gone.
   void release_inside(Address address, uint64_t bytes, uint64_t enough_bytes);
   uint64_t committed_bytes() const { return committed_granules_.load(std::memory_order_relaxed) * kGranuleBytes; }
-  uint64_t resident_bytes() const;  // touched pages of committed granules
+  uint64_t resident_bytes() const;                                           // touched pages of committed granules
+  std::vector<Pages> committed_runs(Address address, uint64_t bytes) const;  // of a range
+  // Called with every run of granules that comes (true) or goes.
+  void watch(std::function<void(bool, Pages)> watcher) { watcher_ = std::move(watcher); }
 
  private:
   bool committed(uint64_t granule) const {
@@ -45,6 +55,7 @@ class DeviceMemory {
   }
   uint32_t missing_granules(uint64_t region, uint64_t first, uint64_t last) const;
   void release_run(uint64_t first, uint64_t end);
+  void tell(bool come, uint64_t first, uint64_t end) const;
 
   uint64_t bytes_, mapped_bytes_, host_reserve_bytes_;
   bool backed_;
@@ -54,6 +65,7 @@ class DeviceMemory {
   std::atomic<uint64_t> committed_granules_{0};
   uint64_t top_granule_ = 0;  // nothing was ever committed from here on
   std::unique_ptr<Shadow> shadow_;
+  std::function<void(bool, Pages)> watcher_;
 };
 
 }  // namespace openspyre

@@ -108,10 +108,17 @@ void NestWalk::next(int points, int streams, ChunkOffsets& offsets) {
       for (int64_t i = 0; i < count; ++i) at[i] = here_[s] + i * inner.stride[s];
     }
     p += static_cast<size_t>(count);
-    index_[last] += count - 1;
-    for (size_t s = 0; s < static_cast<size_t>(nest_.streams); ++s) here_[s] += (count - 1) * inner.stride[s];
-    advance();
+    advance(count);
   }
+}
+
+void NestWalk::advance(int64_t points) {
+  if (!nest_.loops.empty()) {
+    const NestLoop& inner = nest_.loops.back();
+    index_[nest_.loops.size() - 1] += points - 1;
+    for (size_t s = 0; s < static_cast<size_t>(nest_.streams); ++s) here_[s] += (points - 1) * inner.stride[s];
+  }
+  advance();
 }
 
 void NestWalk::advance() {

@@ -50,7 +50,10 @@ class NestWalk {
   NestWalk(const Nest& nest, const StreamOffsets& base, int64_t first);
   void next(int points, int streams, ChunkOffsets& offsets);  // the first `streams` of them
   const StreamOffsets& here() const { return here_; }
-  void advance();  // to the next point; past the last one it starts again
+  void advance();                // to the next point; past the last one it starts again
+  void advance(int64_t points);  // at most as many as are ahead
+  // Points from here to the end of the innermost loop, equally far apart.
+  int64_t ahead() const { return nest_.loops.empty() ? 1 : nest_.loops.back().extent - index_[nest_.loops.size() - 1]; }
 
  private:
   const Nest& nest_;

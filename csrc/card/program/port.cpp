@@ -135,7 +135,10 @@ void load_splats(const Port& port, const std::byte* base, const int64_t* offsets
   for (int i = 0; i < blocks; ++i)
     std::memcpy(codes.data() + i * port.itemsize, base + offsets[i], static_cast<size_t>(port.itemsize));
   load_run(port, codes.data(), values.data(), port.load != nullptr ? kLaneUnit : blocks);
-  for (int i = 0; i < blocks; ++i) std::fill_n(target + i * port.lanes, port.lanes, values[static_cast<size_t>(i)]);
+  for (int i = 0, run; i < blocks; i += run) {
+    run = repeats(offsets + i, blocks - i);
+    std::fill_n(target + i * port.lanes, run * port.lanes, values[static_cast<size_t>(i)]);
+  }
 }
 
 void load_iota(const Port& port, const int64_t* offsets, int blocks, Lane* target) {
@@ -291,12 +294,15 @@ void copy_blocks(const CopiedBlocks& copied, int blocks, int valid) {
 }
 
 void copy_run(const std::byte* source, std::byte* target, int64_t count, const BlockRun& run) {
+  constexpr int64_t kAhead = 8;  // sticks that are on their way from memory
   if (run.source_stride == run.block && run.target_stride == run.block) {
     std::memmove(target, source, static_cast<size_t>(count * run.block));
     return;
   }
   if (run.block == kStickBytes) {  // a constant size is a few vector moves instead of a call
     for (int64_t i = 0; i < count; ++i, source += run.source_stride, target += run.target_stride) {
+      __builtin_prefetch(source + kAhead * run.source_stride);
+      __builtin_prefetch(source + kAhead * run.source_stride + kStickBytes / 2);
       std::array<std::byte, kStickBytes> stick;
       std::memcpy(stick.data(), source, kStickBytes);
       std::memcpy(target, stick.data(), kStickBytes);

@@ -13,6 +13,7 @@
 
 #include "formats/formats.h"
 #include "formats/layout.h"
+#include "generated/counters.h"
 #include "generated/program.h"
 #include "streams/card.h"
 
@@ -170,17 +171,25 @@ struct Program {
   // to, is computed with and stays what it is. Without it, such a lane in a result is a finding.
   bool whole_sticks = false;
   std::vector<Repeat> repeats = {};  // in the order in which they begin, outer ones first; apart or in each other
+  LaunchWork work = {};              // what a launch amounts to on a real card, as its compiler counted it
   int cores() const;                 // most that any step uses
 };
 
 // What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of
 // the symbol (whole sticks), `host_offsets` host elements added to views of relayouts.
+// One run of a step, in nanoseconds since the epoch.
+struct StepTime {
+  uint32_t step;
+  int64_t start, end;
+};
+
 struct LaunchArguments {
   std::span<const Address> addresses;
   std::span<const int64_t> offsets;
   std::span<const int64_t> host_offsets;
   std::span<const uint32_t> scalars;
   std::span<const int64_t> iterations = {};  // of the repeats around the step that runs, outermost first: the card's
+  std::vector<StepTime>* times = nullptr;    // where steps leave their times, if somebody asks
 };
 
 // Checks what can be checked without addresses and prepares the program for execution (dims merged, kernels chosen).

@@ -23,12 +23,22 @@ inline int chunk_blocks(const Step& step) {
   return static_cast<int>(std::max<int64_t>(1, kChunkLanes / step.lane.lanes));
 }
 
+// What the slots of splats hold: those that are where they were in the last chunk are not filled in again.
+struct HeldSplats {
+  struct Held {
+    std::array<int64_t, kMaxChunkBlocks> offsets;
+    int blocks = 0;  // filled with the values there
+  };
+  std::array<Held, kMaxOperands> inputs;
+};
+
 class StepInputs {
  public:
   StepInputs(const Step& step, Isa isa) : step_(step) {
     for (const Operand& operand : step.inputs) {
       ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
-      registers_.push_back({register_type(operand), is_kept(operand)});
+      registers_.push_back({register_type(operand), never_moves(operand) || operand.kind == OperandKind::Splat});
+      kept_.push_back(never_moves(operand));
     }
   }
 
@@ -50,7 +60,7 @@ class StepInputs {
   // Scalars, and splats that never move.
   void set_kept(const StepArguments& arguments, const CompiledCode& code, const Slots& slots) const {
     for (size_t i = 0; i < ports_.size(); ++i) {
-      if (!registers_[i].kept || is_left_out(i)) continue;
+      if (!kept_[i] || is_left_out(i)) continue;
       Lane* target = slots[code.inputs[i]];
       if (ports_[i].kind == OperandKind::Scalar) {
         std::fill_n(target, kChunkLanes, arguments.scalars[static_cast<size_t>(step_.inputs[i].symbol)]);
@@ -61,11 +71,14 @@ class StepInputs {
     }
   }
 
-  // `valid`: lanes of each block that are there.
+  // `valid`: lanes of each block that are there; `held`: what this code's slots hold of earlier chunks.
   void load(const StepArguments& arguments, const CompiledCode& code, const Slots& slots, const ChunkOffsets& offsets,
-            int blocks, int valid) const {
-    for (size_t i = 0; i < ports_.size(); ++i)
-      if (!registers_[i].kept && !is_left_out(i)) load(i, arguments, offsets, blocks, slots[code.inputs[i]], valid);
+            int blocks, int valid, HeldSplats& held) const {
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (kept_[i] || is_left_out(i)) continue;
+      const bool stays = ports_[i].kind == OperandKind::Splat && holds(held.inputs[i], offsets.at[i].data(), blocks);
+      if (!stays) load(i, arguments, offsets, blocks, slots[code.inputs[i]], valid);
+    }
   }
 
   void load(size_t input, const StepArguments& arguments, const ChunkOffsets& offsets, int blocks, Lane* target,
@@ -74,12 +87,21 @@ class StepInputs {
   }
 
   const Port& port(size_t input) const { return ports_[input]; }
+  bool is_kept(size_t input) const { return kept_[input]; }
 
  private:
-  static bool is_kept(const Operand& operand) {
+  static bool never_moves(const Operand& operand) {
     return operand.kind == OperandKind::Scalar ||
            (operand.kind == OperandKind::Splat &&
             std::all_of(operand.stride.begin(), operand.stride.end(), [](int64_t stride) { return stride == 0; }));
+  }
+
+  // Whether the slot has these blocks already; if not, it will.
+  static bool holds(HeldSplats::Held& held, const int64_t* offsets, int blocks) {
+    if (held.blocks >= blocks && std::equal(offsets, offsets + blocks, held.offsets.data())) return true;
+    std::copy_n(offsets, blocks, held.offsets.data());
+    held.blocks = blocks;
+    return false;
   }
 
   bool is_left_out(size_t input) const { return input < left_out_.size() && left_out_[input]; }
@@ -87,6 +109,7 @@ class StepInputs {
   const Step& step_;
   std::vector<Port> ports_;
   std::vector<CodeInput> registers_;
+  std::vector<bool> kept_;  // loaded before the first chunk
   std::vector<bool> left_out_;
 };
 

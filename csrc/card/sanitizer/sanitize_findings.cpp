@@ -85,6 +85,12 @@ void Findings::settle() {
   notices_wait.store(true, std::memory_order_release);
 }
 
+void add_notice(std::string text) {
+  std::lock_guard lock(notices().mutex);
+  notices().waiting.push_back({{}, std::move(text), false});
+  notices_wait.store(true, std::memory_order_release);
+}
+
 bool has_notices() { return notices_wait.load(std::memory_order_acquire); }
 
 std::vector<Notice> take_notices() {

@@ -84,8 +84,10 @@ class Findings {
 struct Notice {
   Site site;
   std::string text;
+  bool finding = true;  // of the sanitizer
 };
-bool has_notices();  // cheap
+void add_notice(std::string text);  // of something else
+bool has_notices();                 // cheap
 std::vector<Notice> take_notices();
 
 }  // namespace openspyre

@@ -3,11 +3,13 @@
 #include "steps/contract.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
+#include <vector>
 
 #include "kernels/contract_kernels.h"
 #include "steps/vector_code.h"
@@ -48,36 +50,51 @@ class Scratch {
 };
 
 thread_local Scratch scratch;
+thread_local std::vector<int64_t> row_ends;  // of A, where only zeros follow
 
-// What elements of A and B go through; empty codes leave them as they are.
-struct OperandCodes {
-  std::optional<CompiledCode> a, b;
+// What elements of an operand go through, with the lanes of its constants.
+struct OperandCode {
+  struct alignas(64) Constant {
+    Lane lanes[kChunkLanes];
+  };
+  CompiledCode code;
+  std::vector<Constant> constants;
 
-  OperandCodes(const Plan& plan, Isa isa) {
+  OperandCode(const VectorCode& of, Isa isa) {
     const CodeInput element{RegisterType::Float, false};
-    if (plan.a_code) a = compile(*plan.a_code, {&element, 1}, vector_kernels(isa));
-    if (plan.b_code) b = compile(*plan.b_code, {&element, 1}, vector_kernels(isa));
+    code = compile(of, {&element, 1}, vector_kernels(isa));
+    for (const auto& constant : code.constants) std::fill_n(constants.emplace_back().lanes, kChunkLanes, constant.bits);
+  }
+
+  void apply(float* values, int64_t count) const {
+    Slots slots = RegisterFile::mine().slots();
+    for (size_t i = 0; i < constants.size(); ++i)
+      slots[code.constants[i].target] = const_cast<Lane*>(constants[i].lanes);
+    int64_t first = 0;
+    // A single operation reads a vector before it writes it: it may work in place.
+    for (Slots here = slots; code.operations.size() == 1 && first + kLaneUnit <= count;) {
+      const int64_t lanes = std::min((count - first) / kLaneUnit * kLaneUnit, kChunkLanes);
+      here[code.inputs[0]] = here[code.results[0]] = reinterpret_cast<Lane*>(values + first);
+      execute(code, here, lanes);
+      first += lanes;
+    }
+    for (int64_t done = first, lanes; done < count; done += lanes) {
+      lanes = std::min(count - done, kChunkLanes);
+      std::memcpy(slots[code.inputs[0]], values + done, static_cast<size_t>(lanes) * sizeof(float));
+      execute(code, slots, round_up(lanes, kLaneUnit));
+      std::memcpy(values + done, slots[code.results[0]], static_cast<size_t>(lanes) * sizeof(float));
+    }
   }
 };
 
-void apply(const CompiledCode& code, float* values, int64_t count) {
-  const Slots& slots = RegisterFile::mine().slots();
-  set_constants(code, slots);
-  int64_t first = 0;
-  // A single operation reads a vector before it writes it: it may work in place.
-  for (Slots here = slots; code.operations.size() == 1 && first + kLaneUnit <= count;) {
-    const int64_t lanes = std::min((count - first) / kLaneUnit * kLaneUnit, kChunkLanes);
-    here[code.inputs[0]] = here[code.results[0]] = reinterpret_cast<Lane*>(values + first);
-    execute(code, here, lanes);
-    first += lanes;
+struct OperandCodes {
+  std::optional<OperandCode> a, b;
+
+  OperandCodes(const Plan& plan, Isa isa) {
+    if (plan.a_code) a.emplace(*plan.a_code, isa);
+    if (plan.b_code) b.emplace(*plan.b_code, isa);
   }
-  for (int64_t done = first, lanes; done < count; done += lanes) {
-    lanes = std::min(count - done, kChunkLanes);
-    std::memcpy(slots[code.inputs[0]], values + done, static_cast<size_t>(lanes) * sizeof(float));
-    execute(code, slots, round_up(lanes, kLaneUnit));
-    std::memcpy(values + done, slots[code.results[0]], static_cast<size_t>(lanes) * sizeof(float));
-  }
-}
+};
 
 struct Bases {
   const std::byte *a, *b;
@@ -174,6 +191,7 @@ class Task {
   // One block of rows: B is used as it is read.
   void stream_depth(int64_t k, int64_t depth, bool first, bool continues) {
     widen_block(0, rows_, k, depth);
+    find_ends(depth);
     for (int64_t column = 0; column < columns_; column += stick_)
       stream_stick(k, depth, column, a_, sums_at(column), first, after(k, depth, column + stick_, continues));
   }
@@ -182,6 +200,7 @@ class Task {
   void stream_whole(float* total, float* part) {
     const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
     widen_block(0, rows_, begin, end - begin);
+    find_ends(end - begin);
     for (int64_t column = 0; column < columns_; column += stick_) {
       const int64_t within = column % result_stick() * rows_;
       for (size_t slice = 0; slice + 1 < plan_.slices.size(); ++slice) {
@@ -205,6 +224,7 @@ class Task {
     operand_.stream({.a = a,
                      .a_pitch = a_pitch(),
                      .rows = rows_,
+                     .ends = a == a_ && depth == a_widened_ ? ends_.data() : nullptr,
                      .b = b,
                      .ahead = next ? next : b.first,
                      .columns = std::min(stick_, columns_ - column),
@@ -251,14 +271,32 @@ class Task {
         operand_.widen(from + offset[i] * item_, a_ + i * a_pitch() + done, length);
       }
     }
-    if (codes_.a && rows > 0) apply(*codes_.a, a_, (rows - 1) * a_pitch() + depth);  // what lies between rows as well
+    if (codes_.a && rows > 0) codes_.a->apply(a_, (rows - 1) * a_pitch() + depth);  // what lies between rows as well
+  }
+
+  // Where a row's zeros begin that go on to its end: a causal mask leaves many. Most rows tell at their last element.
+  void find_ends(int64_t depth) {
+    constexpr int64_t kRun = 16;
+    a_widened_ = depth;
+    ends_.resize(static_cast<size_t>(rows_));
+    for (int64_t i = 0; i < rows_; ++i) {
+      const float* row = a_ + i * a_pitch();
+      int64_t end = depth;
+      const auto zeros = [&](int64_t count) {
+        uint32_t bits = 0;
+        for (int64_t j = 1; j <= count; ++j) bits |= std::bit_cast<uint32_t>(row[end - j]);
+        return (bits & INT32_MAX) == 0;
+      };
+      while (end >= kRun && zeros(1) && zeros(kRun)) end -= kRun;
+      ends_[static_cast<size_t>(i)] = end;
+    }
   }
 
   void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
     for (int64_t done = 0; done < columns; done += stick_)
       operand_.fill_panels(b_rows(k, depth, column + done, done > 0), std::min(stick_, columns - done),
                            b_ + done * depth);
-    if (codes_.b) apply(*codes_.b, b_, round_up(columns, kernels_.panel_columns) * depth);
+    if (codes_.b) codes_.b->apply(b_, round_up(columns, kernels_.panel_columns) * depth);
   }
 
   void multiply(int64_t depth, int64_t column, int64_t columns, int64_t row, int64_t rows, bool first,
@@ -295,7 +333,9 @@ class Task {
   const Bases bases_;
   const int64_t item_, stick_;
   int64_t row_ = 0, rows_ = 0, column_ = 0, columns_ = 0;
-  int64_t a_depth_ = 0;  // of k that is widened of A at a time
+  int64_t a_depth_ = 0;    // of k that is widened of A at a time
+  int64_t a_widened_ = 0;  // of k, the last time
+  std::vector<int64_t>& ends_ = row_ends;
   bool at_once_ = false;
   float *a_ = nullptr, *b_ = nullptr, *sums_ = nullptr;
   std::byte* turned_ = nullptr;  // sticks along n

@@ -12,6 +12,10 @@
 namespace openspyre {
 namespace {
 
+// Who writes by index beyond the end has mostly filled a cache.
+constexpr const char* kFull =
+    " that is written (a cache of fixed size has no room for this position: make it larger, or shorten the prompt)";
+
 class IndexedStep : public PreparedStep {
  public:
   IndexedStep(const Step& step, Isa isa) : step_(step), kernels_(vector_kernels(isa)) {
@@ -54,7 +58,7 @@ class IndexedStep : public PreparedStep {
     const std::string bound = flat ? "its dimension" : "a dimension of size " + std::to_string(step_.index_bound);
     fail(Fault::IndexOutOfRange, step_.name + ": index " +
                                      std::to_string(flat ? index + 3 * (int64_t{1} << 29) : index) +
-                                     " is out of bounds for " + bound);
+                                     " is out of bounds for " + bound + (step_.kind == StepKind::Scatter ? kFull : ""));
   }
 
   // Where an index is a single int32 in memory, it needs no register.

@@ -96,11 +96,32 @@ class MapStep final : public PreparedStep {
     const NestLoop& inner = nest.loops.back();
     const BlockRun run{inner.stride[input], inner.stride[output], int64_t{valid} * stores_[0].itemsize};
     for (int64_t point = begin; point < end;) {
-      const int64_t count = std::min(inner.extent - point % inner.extent, end - point);
       const StreamOffsets here = NestWalk(nest, base, point).here();
-      copy_run(arguments.inputs[input] + here[input], arguments.outputs[0] + here[output], count, run);
+      const std::byte* source = arguments.inputs[input] + here[input];
+      std::byte* target = arguments.outputs[0] + here[output];
+      if (const int64_t rows = rows_at_once(nest, run, point, end); rows > 1) {
+        const NestLoop& outer = nest.loops[nest.loops.size() - 2];
+        const BlockRun across{outer.stride[input], outer.stride[output], run.block};
+        for (int64_t i = 0; i < inner.extent; ++i)
+          copy_run(source + i * run.source_stride, target + i * run.target_stride, rows, across);
+        point += rows * inner.extent;
+        continue;
+      }
+      const int64_t count = std::min(inner.extent - point % inner.extent, end - point);
+      copy_run(source, target, count, run);
       point += count;
     }
+  }
+
+  // Where blocks are far apart along the inner loop and neighbours along the one around it, so many of its passes are
+  // made together: memory is read in longer pieces, and what lies at one place of the cache's sets is not all of it.
+  int64_t rows_at_once(const Nest& nest, const BlockRun& run, int64_t point, int64_t end) const {
+    constexpr int64_t kRows = 8;
+    if (nest.loops.size() < 2 || run.source_stride == run.block) return 1;
+    const NestLoop &outer = nest.loops[nest.loops.size() - 2], &inner = nest.loops.back();
+    if (outer.stride[static_cast<size_t>(copied_)] != run.block || point % inner.extent != 0) return 1;
+    const int64_t left = outer.extent - point / inner.extent % outer.extent;
+    return std::min({kRows, left, (end - point) / inner.extent});
   }
 
   void copy_part(const StepArguments& arguments, NestWalk walk, int64_t points, int valid) const {
@@ -121,10 +142,11 @@ class MapStep final : public PreparedStep {
     const size_t first_store = step_.inputs.size();
     const int chunk = chunk_blocks(step_);
     ChunkOffsets offsets;
+    HeldSplats held;
     for (; points > 0; points -= chunk) {
       const int blocks = static_cast<int>(std::min<int64_t>(chunk, points));
       walk.next(blocks, static_cast<int>(first_store + stores_.size()), offsets);
-      inputs_.load(arguments, code_, slots, offsets, blocks, std::min(valid, there_));
+      inputs_.load(arguments, code_, slots, offsets, blocks, std::min(valid, there_), held);
       if (stores_at_once_ && valid == step_.lane.lanes) {
         execute_to(code_, slots, stores_[0], arguments.outputs[0], offsets.at[first_store].data(), blocks);
         continue;

@@ -169,7 +169,7 @@ class ReduceStep final : public PreparedStep {
     if (step_.inputs[0].element.dtype == DType::Bool || code_.results[0] != code_.inputs[0]) return nullptr;
     const bool only_blocks =
         inner_.loops.empty() || (inner_.loops.size() == 1 && inner_.loops[0].stride[block_stream_] == 1);
-    if ((has_tail() || folding_.in_halves()) && !only_blocks) return nullptr;
+    if (has_tail() && !only_blocks) return nullptr;
     return folding_.from_memory(step_.inputs[0].element.format);
   }
 
@@ -189,7 +189,8 @@ class ReduceStep final : public PreparedStep {
       for (int64_t row = 0; row < row_points; row += at_once) {
         const int64_t rows = std::min(at_once, row_points - row);
         if (folding_.in_halves()) {
-          const int64_t block = outer.at[block_stream_][0] + row;
+          const int64_t block =
+              outer.at[block_stream_][0] + walk.here()[block_stream_] + row * inner_stride(block_stream_);
           for (int b = 0; b < blocks; ++b)
             fold_halves(acc.value + b * kFoldLanes, base + outer.at[0][static_cast<size_t>(b)] + row * row_bytes, block,
                         rows, row_bytes / port.itemsize);
@@ -205,7 +206,7 @@ class ReduceStep final : public PreparedStep {
         }
       }
       if (at_tail) return fold_tail(arguments, outer, blocks, row_points * row_bytes, acc);
-      for (int64_t i = 0; i < row_points; ++i) walk.advance();
+      walk.advance(row_points);
     }
   }
 
@@ -213,6 +214,7 @@ class ReduceStep final : public PreparedStep {
   void fold_halves(Lane* acc, const std::byte* base, int64_t first_block, int64_t rows, int64_t row_stride) const {
     const Port& port = inputs_.port(0);
     const int64_t lanes = port.lanes;
+    if (inner_stride(block_stream_) == 0) return direct_(acc + first_block % 2 * lanes, base, lanes, rows, row_stride);
     if (row_stride == lanes && first_block % 2 == 0) {  // two neighbours are one row of all accumulators
       direct_(acc, base, 2 * lanes, rows / 2, 2 * lanes);
       if (rows % 2 != 0) direct_(acc, base + (rows - 1) * lanes * port.itemsize, lanes, 1, 0);
@@ -243,16 +245,22 @@ class ReduceStep final : public PreparedStep {
     const int at_once = std::max(1, chunk_blocks(step_) / blocks);
     NestWalk walk(inner_, StreamOffsets{}, 0);
     ChunkOffsets offsets;
+    HeldSplats held;
     for (int64_t left = inner_points_; left > 0;) {
       FoldPoints taken{.points = 0, .blocks = blocks, .valid = step_.lane.lanes};
-      while (taken.points < at_once && taken.points < left && joins(taken, outer, walk)) {
-        for (size_t s = 0; s < step_.inputs.size(); ++s)
-          for (int b = 0; b < blocks; ++b)
-            offsets.at[s][static_cast<size_t>((taken.points - 1) * blocks + b)] =
-                outer.at[s][static_cast<size_t>(b)] + walk.here()[s];
-        walk.advance();
+      while (taken.points < at_once && taken.points < left) {
+        const int64_t count = joins(taken, outer, walk, at_once - taken.points);
+        if (count == 0) break;
+        for (size_t s = 0; s < step_.inputs.size(); ++s) {
+          int64_t* at = &offsets.at[s][static_cast<size_t>(taken.points * blocks)];
+          for (int64_t point = 0; point < count; ++point)
+            for (int b = 0; b < blocks; ++b)
+              *at++ = outer.at[s][static_cast<size_t>(b)] + walk.here()[s] + point * inner_stride(s);
+        }
+        taken.points += count;
+        walk.advance(count);
       }
-      inputs_.load(arguments, code_, slots, offsets, static_cast<int>(taken.points * blocks), step_.lane.lanes);
+      inputs_.load(arguments, code_, slots, offsets, static_cast<int>(taken.points * blocks), step_.lane.lanes, held);
       execute(code_, slots, taken.points * blocks * step_.lane.lanes);
       Lane* x = slots[code_.results[0]];
       if (result_is_kept_) x = static_cast<Lane*>(__builtin_memcpy(spare(), x, sizeof(Lane) * kChunkLanes));
@@ -261,27 +269,27 @@ class ReduceStep final : public PreparedStep {
     }
   }
 
-  // Adds the walk's point to those taken together, if it is as far from the last one as that from the one before.
-  bool joins(FoldPoints& taken, const ChunkOffsets& outer, const NestWalk& walk) const {
+  int64_t inner_stride(size_t stream) const { return inner_.loops.empty() ? 0 : inner_.loops.back().stride[stream]; }
+
+  // How many points of the innermost loop, from the walk's on, go with those taken: all are equally far apart.
+  int64_t joins(FoldPoints& taken, const ChunkOffsets& outer, const NestWalk& walk, int64_t most) const {
     const int64_t block = outer.at[block_stream_][0] + walk.here()[block_stream_];
     const int64_t position = outer.at[block_stream_ + 1][0] + walk.here()[block_stream_ + 1];
     const bool at_tail = has_tail() && block == last_block_;
+    int64_t count = at_tail ? 1 : std::min(most, walk.ahead());
+    if (has_tail() && !at_tail && inner_stride(block_stream_) != 0) count = std::min(count, last_block_ - block);
     if (taken.points == 0) {
       taken.first_block = block;
+      taken.block_step = inner_stride(block_stream_);
       taken.position = position;
+      taken.position_step = inner_stride(block_stream_ + 1);
       if (at_tail) taken.valid = tail_lanes_;
-    } else {
-      if (at_tail || taken.valid < step_.lane.lanes) return false;
-      if (taken.points == 1) {
-        taken.block_step = block - taken.first_block;
-        taken.position_step = position - taken.position;
-      } else if (!folding_.regular() && (block != taken.first_block + taken.points * taken.block_step ||
-                                         position != taken.position + taken.points * taken.position_step)) {
-        return false;
-      }
+      return count;
     }
-    ++taken.points;
-    return true;
+    if (at_tail || taken.valid < step_.lane.lanes) return 0;
+    const bool even = block == taken.first_block + taken.points * taken.block_step &&
+                      position == taken.position + taken.points * taken.position_step;
+    return even || folding_.regular() ? count : 0;
   }
 
   static Lane* spare() {

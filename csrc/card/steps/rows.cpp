@@ -20,11 +20,14 @@ struct RowMemory {
   alignas(64) ChunkLanes chunk[kMaxRowRegisters];
   alignas(64) ChunkLanes scalar[kMaxRowScalars];  // spread over a chunk's points
   alignas(64) ChunkLanes reciprocal[kMaxRowScalars];
+  alignas(64) Lane packed[kMaxRowScalars][kLaneUnit];  // one value per row, of rows along the lanes
   alignas(64) ChunkLanes constant[kMaxStageConstants];
   alignas(64) ChunkLanes accumulator[kMaxRowScalars];
-  alignas(64) ChunkLanes slices[kMaxRowScalars];  // sums of the slices that are done
-  Lane* rows = nullptr;                           // aligned: vectors that cross a line of the cache cost twice
-  std::vector<Slots> slots;                       // of each stage
+  alignas(64) ChunkLanes slices[kMaxRowScalars];                  // sums of the slices that are done
+  alignas(64) Lane kept[kMaxRowScalars * kMostRows * kLaneUnit];  // sums that blocks which end early leave alone
+  alignas(64) std::byte codes[kChunkLanes * sizeof(uint16_t)];    // of an output's blocks that end early
+  Lane* rows = nullptr;      // aligned: vectors that cross a line of the cache cost twice
+  std::vector<Slots> slots;  // of each stage
   void make_room(size_t lanes) {
     if (room_.size() >= lanes + kLineLanes) return;
     room_.resize(lanes + kLineLanes);
@@ -50,6 +53,7 @@ class RowsStep final : public PreparedStep {
         inputs_(step, isa),
         plan_(plan_rows(step, vector_kernels(isa))),
         reciprocal_(vector_kernels(isa).map[static_cast<size_t>(Op::Reciprocal)]),
+        unit_lanes_(vector_kernels(isa).unit_lanes),
         strides_(stream_strides(step)) {
     if (step.lane.reduced && step.lane.block_loop >= 0)
       strides_[static_cast<size_t>(step.lane.block_loop)][block_stream()] = 1;
@@ -77,6 +81,10 @@ class RowsStep final : public PreparedStep {
                             [](const Operand& operand) { return operand.kind == OperandKind::Iota; });
     last_block_ = step.lane.block_loop < 0 ? 0 : step.loops[static_cast<size_t>(step.lane.block_loop)].extent - 1;
     tail_lanes_ = tail_lanes(step);
+    bool short_rows = step.lane.reduced && row_points_ == 1 && !step.lane.store_padding;
+    for (size_t i = 0; i < step.outputs.size(); ++i)  // of a total in all lanes of a stick, padding is stored as well
+      if (is_packed(i) && step.outputs[i].kind == OperandKind::Vector) short_rows = false;
+    row_lanes_ = short_rows ? whole_units(tail_lanes_) : step.lane.lanes;
     for (size_t i = 0; i < step.inputs.size(); ++i)
       may_be_shared_[i] = step.inputs[i].kind == OperandKind::Vector && plan_.stored_row[i] < 0;
     const int64_t row_bytes = std::max<int64_t>(1, plan_.stored_rows * row_points_ * step.lane.lanes * 4);
@@ -210,12 +218,15 @@ class RowsStep final : public PreparedStep {
       next_chunk(walk, chunk, gathered);
       const bool whole = is_whole(pass, chunk);
       for (const uint8_t input : pass.loads)
-        if (!inputs_.registers()[input].kept)
+        if (!inputs_.is_kept(input))
           load_blocks(inputs_.port(input), arguments.inputs[input] + chunk.shift[input],
                       chunk.offsets->at[input].data(),
                       whole && is_shared(input, group) ? 1 : chunk.points * group.blocks, row_lanes(input, chunk));
       prefetch(arguments, pass, group, walk.here());
-      if (whole) run_phrases(arguments, pass.whole, chunk);
+      if (whole && ends_early(chunk))
+        run_phrases_to_the_end(arguments, pass, chunk);
+      else if (whole)
+        run_phrases(arguments, pass.whole, chunk);
       for (const CompiledStage& stage : pass.stages)
         if (!whole) run_stage(arguments, stage, chunk);
       chunk.first += chunk.points;
@@ -246,13 +257,20 @@ class RowsStep final : public PreparedStep {
     }
   }
 
-  // Whether the pass's phrases serve the chunk: one point per row, all lanes hold elements.
+  // Whether the pass's phrases serve the chunk: one point per row, of which no padding is stored.
   bool is_whole(const RowPass& pass, const Chunk& chunk) const {
     if (pass.whole.phrases.empty() || chunk.points != 1) return false;
-    if (chunk.reduce_valid != step_.lane.lanes || chunk.store_valid != step_.lane.lanes) return false;
+    if (chunk.reduce_valid != chunk.store_valid) return false;
     const int output = pass.whole.stored_output;
     return output < 0 || chunk.group.steps[step_.inputs.size() + static_cast<size_t>(output)];
   }
+
+  int64_t code_bytes() const { return step_.lane.lanes * static_cast<int64_t>(sizeof(uint16_t)); }  // of a block
+  bool ends_early(const Chunk& chunk) const { return chunk.store_valid < step_.lane.lanes; }
+
+  // Lanes of a block that phrases work on: those with elements, in whole units.
+  int64_t width(const Chunk& chunk) const { return whole_units(chunk.store_valid); }
+  int64_t whole_units(int lanes) const { return (lanes + unit_lanes_ - 1) / unit_lanes_ * unit_lanes_; }
 
   Link link_to(const StepArguments& arguments, RowPlace place, const Chunk& chunk) const {
     const int64_t block_bytes = step_.lane.lanes * static_cast<int64_t>(sizeof(Lane));
@@ -272,6 +290,7 @@ class RowsStep final : public PreparedStep {
         return lanes(RegisterFile::mine().slots()[place.index], block_bytes);
       case RowPlace::Kind::Output: {
         const size_t stream = step_.inputs.size() + place.index;
+        if (ends_early(chunk)) return {chunk.memory.codes, code_bytes()};
         return {arguments.outputs[place.index] + chunk.offsets->at[stream][0] + chunk.shift[stream],
                 *chunk.group.steps[stream]};
       }
@@ -285,10 +304,31 @@ class RowsStep final : public PreparedStep {
       // Made here, one by one: a copy of a link just written would wait for all stores before it.
       for (size_t i = 0; i < phrase.places.size(); ++i)
         links[i] = link_to(arguments, whole.places[phrase.places[i]], chunk);
-      phrase.kernel(links.data(), int64_t{chunk.group.blocks} * step_.lane.lanes, step_.lane.lanes);
+      phrase.kernel(links.data(), chunk.group.blocks * width(chunk), width(chunk));
     }
     for (const auto [output, row] : whole.outputs)
       store(arguments, static_cast<size_t>(output), row_lanes(row, chunk), chunk);
+  }
+
+  // The same where the row ends within a block: what lies behind its end is neither folded nor stored.
+  void run_phrases_to_the_end(const StepArguments& arguments, const RowPass& pass, const Chunk& chunk) const {
+    const int64_t behind = width(chunk) - chunk.store_valid;
+    const auto each_sum = [&](auto move) {
+      Lane* kept = chunk.memory.kept;
+      for (const CompiledStage& stage : pass.stages) {
+        if (stage.kind != RowStage::Kind::Reduce) continue;
+        Lane* sums = chunk.memory.accumulator[stage.target] + chunk.store_valid;
+        for (int b = 0; b < chunk.group.blocks; ++b, kept += behind, sums += step_.lane.lanes) move(sums, kept);
+      }
+    };
+    each_sum([behind](const Lane* sums, Lane* kept) { std::copy_n(sums, behind, kept); });
+    run_phrases(arguments, pass.whole, chunk);
+    each_sum([behind](Lane* sums, const Lane* kept) { std::copy_n(kept, behind, sums); });
+    if (pass.whole.stored_output < 0) return;
+    const auto output = static_cast<size_t>(pass.whole.stored_output), stream = step_.inputs.size() + output;
+    std::byte* target = arguments.outputs[output] + chunk.offsets->at[stream][0] + chunk.shift[stream];
+    const BlockRun run{code_bytes(), *chunk.group.steps[stream], int64_t{chunk.store_valid} * stores_[output].itemsize};
+    copy_run(chunk.memory.codes, target, chunk.group.blocks, run);
   }
 
   // The next point's blocks are far away; ask for them while this chunk is computed.
@@ -391,33 +431,46 @@ class RowsStep final : public PreparedStep {
   void finish(const StepArguments& arguments, const CompiledStage& stage, RowMemory& memory, const Group& group) const {
     const int blocks = group.blocks;
     const int64_t block_lanes = step_.lane.lanes, lanes = blocks * block_lanes;
-    Lane* total = memory.accumulator[stage.target];
-    alignas(64) Lane totals[kLaneUnit];
-    const bool packed = stage.folding.over_lanes();
+    const bool packed = stage.folding.over_lanes();  // one value per row
+    Lane *sums = memory.accumulator[stage.target], *total = packed ? memory.packed[stage.target] : sums;
     if (in_slices())
-      std::copy_n(memory.slices[stage.target], packed ? blocks : lanes, packed ? totals : total);
+      std::copy_n(memory.slices[stage.target], packed ? blocks : lanes, total);
     else if (packed)
-      stage.folding.total({total, nullptr}, {totals, nullptr}, blocks);
-    if (packed) {
-      for (int b = 0; b < blocks; ++b) std::fill_n(total + b * block_lanes, block_lanes, totals[b]);
-    }
+      stage.folding.total({sums, nullptr}, {total, nullptr}, blocks);
     const Chunk one{memory, group};
     Slots& slots = stage_slots(stage, one);
     slots[stage.code.inputs[0]] = total;
-    execute(stage.code, slots, lanes);
+    for (size_t i = 1; packed && i < stage.rows.size(); ++i)
+      if (stage.rows[i] >= kRowScalar) slots[stage.code.inputs[i]] = memory.packed[stage.rows[i] - kRowScalar];
+    execute(stage.code, slots, packed ? kLaneUnit : lanes);
     const Lane* value = slots[stage.code.results[0]];
     Lane* scalar = memory.scalar[stage.target];
-    for (int64_t done = 0; done + lanes <= kChunkLanes; done += lanes) std::copy_n(value, lanes, scalar + done);
-    if (plan_.reciprocals[stage.target]) reciprocal_(memory.reciprocal[stage.target], value, value, value, lanes);
+    if (packed) {
+      std::copy_n(value, kLaneUnit, total);
+      spread(total, blocks, scalar);
+    } else {
+      std::copy_n(value, lanes, scalar);
+    }
+    for (int64_t done = lanes; done + lanes <= kChunkLanes; done += lanes) std::copy_n(scalar, lanes, scalar + done);
+    if (plan_.reciprocals[stage.target]) take_reciprocal(stage.target, packed, memory, blocks);
     if (stage.output < 0) return;
     const auto output = static_cast<size_t>(stage.output);
-    if (stores_[output].lanes == 1) {
-      for (int b = 0; b < blocks; ++b) totals[b] = value[b * block_lanes];
-      value = totals;
-    }
-    store_blocks(stores_[output], value, arguments.outputs[output],
+    store_blocks(stores_[output], stores_[output].lanes == 1 ? total : scalar, arguments.outputs[output],
                  group.offsets.at[step_.inputs.size() + output].data(), blocks,
                  step_.lane.reduced ? stores_[output].lanes : group.valid);
+  }
+
+  // A value per row, over the lanes of its blocks.
+  void spread(const Lane* values, int blocks, Lane* target) const {
+    for (int b = 0; b < blocks; ++b) std::fill_n(target + b * step_.lane.lanes, row_lanes_, values[b]);
+  }
+
+  void take_reciprocal(uint8_t scalar, bool packed, RowMemory& memory, int blocks) const {
+    const Lane* value = packed ? memory.packed[scalar] : memory.scalar[scalar];
+    alignas(64) Lane each[kLaneUnit];
+    Lane* target = packed ? each : memory.reciprocal[scalar];
+    reciprocal_(target, value, value, value, packed ? kLaneUnit : blocks * step_.lane.lanes);
+    if (packed) spread(each, blocks, memory.reciprocal[scalar]);
   }
 
   const Step& step_;
@@ -425,6 +478,7 @@ class RowsStep final : public PreparedStep {
   const StepInputs inputs_;
   const RowPlan plan_;
   const MapKernel reciprocal_;
+  const int64_t unit_lanes_;
   std::vector<StreamOffsets> strides_;
   std::vector<Port> stores_;
   BoxParts outer_, all_outer_;
@@ -433,6 +487,7 @@ class RowsStep final : public PreparedStep {
   std::vector<uint8_t> moving_;  // streams that move along the row
   int64_t row_points_ = 1, slice_points_ = 1, last_block_ = 0;
   int tail_lanes_ = 0;
+  int64_t row_lanes_ = 0;  // of a block that any element of a row is in
   int group_ = 1;
   std::array<bool, kMaxRowRegisters> may_be_shared_{};  // inputs that are loaded for their chunk alone
   bool has_iota_ = false;                               // its offsets are its values

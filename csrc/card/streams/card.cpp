@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "counters/counters.h"
 #include "formats/byte_text.h"
 #include "kernels/isa.h"
 #include "memory/allocator.h"
@@ -26,7 +27,7 @@ class SoftwareCard final : public Card {
       : index_(index),
         memory_(index, configuration.memory_bytes, configuration.host_reserve_bytes, !configuration.null,
                 configuration.sanitize && !configuration.null),
-        executors_(*this, std::max(2, worker_threads())),
+        executors_(*this, counters().cards[static_cast<size_t>(index)], std::max(2, worker_threads())),
         allocator_(this, index, memory_, allocator_streams(), configuration) {
     handles_ = memory_.base();
     handle_bytes_ = memory_.bytes();
@@ -35,11 +36,11 @@ class SoftwareCard final : public Card {
 
   int index() const override { return index_; }
 
-  Block* allocate(size_t bytes, int64_t stream) override {
+  Block* allocate(size_t bytes, int64_t stream, const char* purpose) override {
     refuse_after_fork();
     check_stream(stream);
     executors_.refuse_if_lost();
-    return allocator_.allocate(bytes, stream);
+    return allocator_.allocate(bytes, stream, purpose);
   }
   void free(Block* block) noexcept override {
     if (!forked_child.load(std::memory_order_relaxed)) allocator_.free(block);
@@ -56,6 +57,18 @@ class SoftwareCard final : public Card {
   MemoryStatistics memory_statistics() const override {
     refuse_after_fork();
     return allocator_.statistics();
+  }
+  MemoryStatistics memory_counters() const override {
+    refuse_after_fork();
+    return allocator_.counters();
+  }
+  void record_memory(const HistoryOptions& options, bool clear) override {
+    refuse_after_fork();
+    allocator_.record(options, clear);
+  }
+  MemorySnapshot memory_snapshot() override {
+    refuse_after_fork();
+    return allocator_.snapshot();
   }
   void reset_peak_memory() override {
     refuse_after_fork();
@@ -137,6 +150,8 @@ std::mutex setup_mutex;
 Configuration current_configuration;
 std::array<std::atomic<SoftwareCard*>, kMaxCards> started_cards{};
 std::atomic<bool> any_started{false};
+HistoryOptions current_history;  // under setup_mutex
+std::atomic<bool> history_recorded{false};
 
 void empty_other_caches(int index) {
   for (int other = 0; other < kMaxCards; ++other)
@@ -154,7 +169,10 @@ SoftwareCard& start_card(int index) {
   std::lock_guard lock(setup_mutex);
   auto& place = started_cards[static_cast<size_t>(index)];
   if (SoftwareCard* started = place.load()) return *started;
+  publish_counters(current_configuration.cards);
   auto* card = new SoftwareCard(index, current_configuration);
+  note_started(index, card->total_memory());
+  if (current_history.blocks) card->record_memory(current_history, false);
   watch_forks();
   if (!any_started.exchange(true)) std::atexit(stop_at_exit);
   place.store(card, std::memory_order_release);
@@ -204,6 +222,22 @@ Card& card(int index) {
   SoftwareCard* started = started_cards[static_cast<size_t>(index)].load(std::memory_order_acquire);
   return started ? *started : start_card(index);
 }
+
+Card* started_card(int index) {
+  refuse_after_fork();
+  return index < 0 || index >= kMaxCards ? nullptr : started_cards[static_cast<size_t>(index)].load();
+}
+
+void record_memory(const HistoryOptions& options, bool clear) {
+  refuse_after_fork();
+  std::lock_guard lock(setup_mutex);
+  current_history = options;
+  history_recorded.store(options.blocks, std::memory_order_relaxed);
+  for (auto& card : started_cards)
+    if (SoftwareCard* started = card.load()) started->record_memory(options, clear);
+}
+
+bool memory_recorded() { return history_recorded.load(std::memory_order_relaxed); }
 
 void synchronize_all() {
   refuse_after_fork();

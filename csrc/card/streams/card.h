@@ -63,6 +63,8 @@ struct Block {
 
 class Scratchpads;
 class Shadow;
+struct HistoryOptions;  // memory/history.h
+struct MemorySnapshot;
 
 class Card {
  public:
@@ -71,8 +73,8 @@ class Card {
 
   // Memory. Thread-safe. allocate(0) gives a block of one stick. Stream-ordered: a freed block is reused at once by its
   // own stream, by others only when every stream that used it has passed the point of the free.
-  virtual Block* allocate(size_t bytes,
-                          int64_t stream) = 0;  // OutOfMemory names requested, free, largest block (card or host)
+  // OutOfMemory names requested, free, largest block (card or host). `purpose` is for the history, where one is kept.
+  virtual Block* allocate(size_t bytes, int64_t stream, const char* purpose = nullptr) = 0;
   virtual void free(Block* block) noexcept = 0;
   virtual void record_stream(Block* block, int64_t stream) = 0;
   std::byte* translate(Address address) const {  // host memory behind a handle of this card; InvalidArgument, BadFork
@@ -83,6 +85,9 @@ class Card {
   }
   virtual void empty_cache() = 0;
   virtual MemoryStatistics memory_statistics() const = 0;
+  virtual MemoryStatistics memory_counters() const = 0;  // quicker: without what is free
+  virtual void record_memory(const HistoryOptions& options, bool clear) = 0;
+  virtual MemorySnapshot memory_snapshot() = 0;
   virtual void reset_peak_memory() = 0;
   virtual void reset_accumulated_memory() = 0;
   virtual uint64_t total_memory() const = 0;
@@ -114,7 +119,8 @@ class Card {
 int card_count();       // without starting anything
 Card& card(int index);  // starts the card on first use; InvalidDevice, BadFork
 bool cards_started();
-bool in_bad_fork();  // this process is a fork of one that used a card
+Card* started_card(int index);  // nullptr unless it is in use; starts nothing
+bool in_bad_fork();             // this process is a fork of one that used a card
 void synchronize_all();
 
 struct HostMemory {

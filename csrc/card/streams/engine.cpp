@@ -1,6 +1,7 @@
 // Prepared programs: every step checked and made ready once, then run in order, in every iteration of the repeats
 // around it, with the addresses of a launch.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "dma/dma.h"
@@ -78,6 +79,28 @@ double work_of(const Step& step) {
   return work;
 }
 
+// Leaves a step's time behind, where somebody asks for it.
+class StepWatch {
+ public:
+  StepWatch(std::vector<StepTime>* times, size_t step)
+      : times_(times), step_(static_cast<uint32_t>(step)), start_(times == nullptr ? 0 : now()) {}
+  ~StepWatch() {
+    if (times_ != nullptr) [[unlikely]]
+      times_->push_back({step_, start_, now()});
+  }
+  StepWatch(const StepWatch&) = delete;
+  StepWatch& operator=(const StepWatch&) = delete;
+
+ private:
+  static int64_t now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+  std::vector<StepTime>* const times_;
+  const uint32_t step_;
+  const int64_t start_;
+};
+
 class Engine final : public PreparedProgram {
  public:
   Engine(Program program, Isa isa) : program_(std::move(program)) {
@@ -109,6 +132,7 @@ class Engine final : public PreparedProgram {
     LaunchArguments here = launch;
     each_execution(program_, [&](size_t number, std::span<const int64_t> iterations) {
       here.iterations = iterations;
+      const StepWatch watch(launch.times, number);
       if (!sanitized) {
         run_step(card, number, here);
       } else {

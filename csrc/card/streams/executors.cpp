@@ -43,9 +43,11 @@ std::optional<TaskError> run_task(Task& work, const char* name) noexcept {
 
 }  // namespace
 
-Executors::Executors(Card& card, int max_threads) : card_(card), max_threads_(max_threads) {
+Executors::Executors(Card& card, CardCounters& counters, int max_threads)
+    : card_(card), counters_(counters), max_threads_(max_threads) {
   for (int64_t id = 0; id < kStreamCount; ++id)
-    streams_[static_cast<size_t>(id)] = std::make_unique<StreamQueue>(card, *this, id);
+    streams_[static_cast<size_t>(id)] =
+        std::make_unique<StreamQueue>(card, *this, counters.streams[static_cast<size_t>(id)], id);
 }
 
 const char* Executors::current_task() { return task_of_this_thread; }
@@ -61,7 +63,8 @@ Entry& Executors::append(StreamQueue& stream) {
   return entry;
 }
 
-Ticket Executors::submit(StreamQueue& stream, const char* name, Task work, TaskTraits traits) {
+Ticket Executors::submit(StreamQueue& stream, const char* name, Task work, TaskTraits traits,
+                         const LaunchWork* launch) {
   if (counting_down_.load(std::memory_order_relaxed)) [[unlikely]]
     count_down();
   std::lock_guard lock(mutex_);
@@ -69,6 +72,10 @@ Ticket Executors::submit(StreamQueue& stream, const char* name, Task work, TaskT
   entry.name.assign(name);
   entry.work = std::move(work);
   entry.traits = traits;
+  if (launch) {
+    add_alone(stream.progress.launches, 1);
+    add_alone(stream.counted, *launch);
+  }
   entry.awaited = nullptr;
   if (stream.state == StreamQueue::State::Idle) make_ready(stream);
   return stream.progress.submitted.load(std::memory_order_relaxed);

@@ -17,12 +17,13 @@ namespace openspyre {
 
 class Executors {
  public:
-  Executors(Card& card, int max_threads);
+  Executors(Card& card, CardCounters& counters, int max_threads);
 
   StreamQueue& stream(int64_t id) { return *streams_[static_cast<size_t>(id)]; }
   const Progress& progress(int64_t id) const { return streams_[static_cast<size_t>(id)]->progress; }
 
-  Ticket submit(StreamQueue& stream, const char* name, Task work, TaskTraits traits);
+  Ticket submit(StreamQueue& stream, const char* name, Task work, TaskTraits traits,
+                const LaunchWork* launch = nullptr);
   Ticket submit_await(StreamQueue& stream, StreamQueue& awaited, Ticket ticket);
   void wait(StreamQueue& stream, Ticket ticket);
   void finish(StreamQueue& stream, Ticket ticket) noexcept;  // not to be interrupted; reports nothing
@@ -75,13 +76,17 @@ class Executors {
   void count_down();  // without the lock
 
   Card& card_;
+  CardCounters& counters_;
   const int max_threads_;
   std::array<std::unique_ptr<StreamQueue>, kStreamCount> streams_;
 
-  std::mutex mutex_;
+  // Apart from each other: what is locked, what waiting threads look at all the time, and what is changed under the
+  // lock.
+  alignas(64) std::mutex mutex_;
   std::condition_variable work_, done_, stopped_;
-  std::array<std::atomic<uint64_t>, 2> ready_{};  // bit sets of streams: [0] high priority, [1] default and low
-  std::array<unsigned, 2> turn_{};
+  // Bit sets of streams: [0] high priority, [1] default and low.
+  alignas(64) std::array<std::atomic<uint64_t>, 2> ready_{};
+  alignas(64) std::array<unsigned, 2> turn_{};
   int threads_ = 0, spinning_ = 0, sleeping_ = 0, wake_tokens_ = 0, busy_ = 0;
   std::atomic<bool> lost_{false}, stopping_{false};
   std::string lost_why_;

@@ -88,14 +88,17 @@ void Executors::finish(StreamQueue& stream, Ticket ticket) noexcept {
 void Executors::wait_all() {
   std::array<Ticket, kStreamCount> targets;
   for (size_t id = 0; id < kStreamCount; ++id)
-    targets[id] = streams_[id]->progress.submitted.load(std::memory_order_acquire);
+    targets[id] = counters_.streams[id].queue.submitted.load(std::memory_order_acquire);
   if (inside_task())
     fail(Fault::Internal, std::string("task '") + current_task() +
                               "' waits for spyre:" + std::to_string(card_.index()) +
                               ": a task must not wait; order streams with events instead");
   Lock lock(mutex_);
   StreamQueue* first = nullptr;
-  for (size_t id = 0; id < kStreamCount; ++id) wait_until(*streams_[id], targets[id], lock);
+  if (lost_) throw_lost();
+  for (size_t id = 0; id < kStreamCount; ++id)
+    if (counters_.streams[id].queue.completed.load(std::memory_order_acquire) < targets[id])
+      wait_until(*streams_[id], targets[id], lock);
   for (auto& stream : streams_)
     if (stream->failure && (!first || stream->failure->order < first->failure->order)) first = stream.get();
   if (first) throw_failure(*first);

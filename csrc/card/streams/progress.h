@@ -3,14 +3,13 @@
 
 #include <atomic>
 
+#include "generated/counters.h"
 #include "streams/stream.h"
 
 namespace openspyre {
 
-struct alignas(64) Progress {
-  std::atomic<Ticket> submitted{0};
-  std::atomic<Ticket> completed{0};  // released after a task's last access
-
+// `completed` is released after a task's last access.
+struct Progress : QueueCounts {
   bool idle() const { return completed.load(std::memory_order_acquire) >= submitted.load(std::memory_order_acquire); }
 };
 

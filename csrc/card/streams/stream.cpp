@@ -18,11 +18,11 @@ Task with_site(Task work) {
 
 }  // namespace
 
-Ticket StreamQueue::submit(const char* name, Task work, bool lengthy) {
+Ticket StreamQueue::submit(const char* name, Task work, bool lengthy, const LaunchWork* launch) {
   refuse_after_fork();
   if (!work) fail(Fault::InvalidArgument, std::string("cannot submit '") + name + "': it is an empty task");
   if (configuration().sanitize) work = with_site(std::move(work));
-  return executors.submit(*this, name, std::move(work), {.lengthy = lengthy});
+  return executors.submit(*this, name, std::move(work), {.lengthy = lengthy}, launch);
 }
 
 Ticket StreamQueue::submitted() const {

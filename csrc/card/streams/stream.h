@@ -13,6 +13,7 @@ namespace openspyre {
 
 class Card;
 class Stream;
+struct LaunchWork;
 
 constexpr int kStreamsPerPool = 32;
 constexpr int kStreamCount = 1 + 2 * kStreamsPerPool;  // 0 default, 1..32 low priority, 33..64 high priority
@@ -30,8 +31,9 @@ class Stream {
 
   // Appends work. `name` (copied) names it in errors. Throws CardLost at once if the card is lost.
   // Cheap: no heap allocation for small closures, no system call while an executor is awake.
-  // `lengthy` work is left to the executors, so that a wait for it can be interrupted.
-  virtual Ticket submit(const char* name, Task work, bool lengthy = false) = 0;
+  // `lengthy` work is left to the executors, so that a wait for it can be interrupted. `launch` makes a launch of it,
+  // and is what is counted for it.
+  virtual Ticket submit(const char* name, Task work, bool lengthy = false, const LaunchWork* launch = nullptr) = 0;
   virtual Ticket submitted() const = 0;  // ticket of the newest task
   virtual Ticket completed() const = 0;  // every ticket up to this one has ended
   bool query() const { return completed() >= submitted(); }

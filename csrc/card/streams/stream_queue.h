@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "counters/counters.h"
 #include "streams/entry_ring.h"
-#include "streams/progress.h"
 
 namespace openspyre {
 
@@ -30,12 +30,13 @@ struct Failure {
 
 class StreamQueue final : public Stream {
  public:
-  StreamQueue(Card& card, Executors& executors, int64_t id) : executors(executors), card_(card), id_(id) {}
+  StreamQueue(Card& card, Executors& executors, StreamCounters& counters, int64_t id)
+      : executors(executors), progress(counters.queue), counted(counters.work), card_(card), id_(id) {}
 
   int64_t id() const override { return id_; }
   int priority() const override { return high_priority() ? -1 : 0; }
   Card& card() const override { return card_; }
-  Ticket submit(const char* name, Task work, bool lengthy) override;
+  Ticket submit(const char* name, Task work, bool lengthy, const LaunchWork* launch) override;
   Ticket submitted() const override;
   Ticket completed() const override;
   void wait(Ticket ticket) override;
@@ -46,11 +47,13 @@ class StreamQueue final : public Stream {
   uint64_t pool_bit() const { return 1ull << (high_priority() ? id_ - kStreamsPerPool - 1 : id_); }
 
   Executors& executors;
-  Progress progress;
+  Progress& progress;
+  WorkCounts& counted;  // under the lock
 
-  // Guarded by the executors' lock.
+  // Guarded by the executors' lock. A line of its own: threads change it by turns, and what stands above it they only
+  // read.
   enum class State : uint8_t { Idle, Ready, Running, Blocked };
-  State state = State::Idle;
+  alignas(64) State state = State::Idle;
   bool front_in_execution = false;
   EntryRing queue;
   std::optional<Failure> failure;

@@ -312,7 +312,7 @@ TEST(an_exhausted_host_is_named_and_cached_pages_are_returned_first) {
   CHECK_THROWS_SAYING(OutOfMemory, "is exhausted, not the card's", bench.allocator.allocate(2 * room, 0));
   Block* cached = bench.allocator.allocate(share(0.6), 0);
   Block* guard = bench.allocator.allocate(4 << 20, 0);
-  CHECK_THROWS_SAYING(OutOfMemory, "host_reserve_bytes", bench.allocator.allocate(share(0.7), 0));
+  CHECK_THROWS_SAYING(OutOfMemory, "OPENSPYRE_HOST_RESERVE_MIB", bench.allocator.allocate(share(0.7), 0));
   bench.allocator.free(cached);
   Block* next = bench.allocator.allocate(share(0.7), 0);  // needs what is cached in the other place
   CHECK_EQ(bench.allocator.statistics().cache_flushes, 5);

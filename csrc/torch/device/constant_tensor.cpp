@@ -3,7 +3,10 @@
 #include <functional>
 #include <unordered_map>
 
+#include "counters/counters.h"
+#include "device/device_block.h"
 #include "dma/dma.h"
+#include "memory/history.h"
 
 namespace torch_spyre {
 namespace {
@@ -30,8 +33,9 @@ ConstantTensor::ConstantTensor(openspyre::ShapePtr shape, std::string values)
 }
 
 ConstantTensor::~ConstantTensor() {
+  const openspyre::WithoutStacks no_stacks;  // caches of plans drop it under their locks
   for (const auto& block : blocks_) {
-    if (openspyre::Block* held = block.load()) held->card->free(held);
+    if (openspyre::Block* held = block.load()) free_block(held);
   }
 }
 
@@ -40,12 +44,13 @@ openspyre::Address ConstantTensor::tiled_on(c10::DeviceIndex device) const {
   if (const openspyre::Block* block = blocks_[device].load()) return block->address;
   openspyre::Stream& stream = current_stream(device);
   openspyre::Card& card = stream.card();
-  const auto free = [&card](openspyre::Block* block) { card.free(block); };
-  std::unique_ptr<openspyre::Block, decltype(free)> block(
-      card.allocate(static_cast<size_t>(shape_->device_bytes()), stream.id()), free);
+  const openspyre::WithoutStacks no_stacks;
+  OwnedBlock block(
+      allocate_block(card, static_cast<size_t>(shape_->device_bytes()), stream.id(), "constant of a program"));
   const openspyre::LentWork lent([shape = shape_.get(), to = card.translate(block->address), from = values_.data()] {
     write_image(*shape, to, from);
   });
+  count_copy(stream, openspyre::CopyWay::ToCard, values_.size());
   lent.wait(stream, stream.submit("tile a constant", lent.task()));
   blocks_[device].store(block.get(), std::memory_order_release);
   return block.release()->address;

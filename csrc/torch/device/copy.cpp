@@ -12,10 +12,12 @@
 
 #include <cstring>
 
+#include "counters/counters.h"
 #include "device/host_memory_pinned.h"
 #include "device/observer.h"
 #include "device/record.h"
 #include "operators/fallback.h"
+#include "profiler/trace.h"
 #include "python/copy_log.h"
 #include "sanitizer/sanitize_copy.h"
 
@@ -100,6 +102,19 @@ bool clone_buffer(const at::Tensor& source, const at::Tensor& target) {
 // --- elements
 // ---------------------------------------------------------------------------------------------------------
 
+// A copy as traces tell it; null where nobody traces.
+TracedWorkPtr traced_copy(TracedWork::Kind kind, const at::Tensor& source, const at::Tensor& target) {
+  if (!is_traced()) [[likely]]
+    return nullptr;
+  using enum TracedWork::Kind;
+  const char* name = kind == CopyToCard ? "Memcpy (HtoD)" : kind == CopyFromCard ? "Memcpy (DtoH)" : "Memcpy (DtoD)";
+  const at::Tensor& on_card = kind == CopyFromCard ? source : target;
+  const openspyre::Stream& stream = current_stream(on_card.device().index());
+  TracedWorkPtr work = trace_call(kind, name, stream.card().index(), stream.id());
+  work->bytes = static_cast<int64_t>(on_card.nbytes());
+  return work;
+}
+
 void submit_copy(const char* name, BufferRecord& target, openspyre::Task work) {
   openspyre::Stream& stream = current_stream(static_cast<c10::DeviceIndex>(target.card->index()));
   target.written_by(stream, stream.submit(name, std::move(work), target.host_bytes > openspyre::kLengthyCopyBytes));
@@ -124,11 +139,17 @@ int64_t stick_dim(const at::Tensor& tensor) {
 }
 
 void observe(Observed::What what, const at::Tensor& source, const at::Tensor& target) {
+  using enum Observed::What;
+  const at::Tensor& moved = what == CopyFromCard ? source : target;
+  const auto bytes = static_cast<int64_t>(moved.nbytes());
+  const bool turned = what == CopyWithin && stick_dim(source) != stick_dim(target);
+  count_copy(current_stream(moved.device().index()),
+             what == CopyToCard     ? openspyre::CopyWay::ToCard
+             : what == CopyFromCard ? openspyre::CopyWay::FromCard
+                                    : openspyre::CopyWay::Within,
+             static_cast<uint64_t>(bytes), turned);
   if (!is_observed()) [[likely]]
     return;
-  using enum Observed::What;
-  const auto bytes = static_cast<int64_t>((what == CopyFromCard ? source : target).nbytes());
-  const bool turned = what == CopyWithin && stick_dim(source) != stick_dim(target);
   const char* name = what == CopyToCard ? "to the card" : what == CopyFromCard ? "from the card" : "within the card";
   tell({what, name, nullptr, what == CopyToCard ? 0 : bytes, what == CopyToCard ? bytes : 0, turned});
 }
@@ -150,8 +171,11 @@ void host_to_device(at::Tensor source, const at::Tensor& target, bool non_blocki
   if (non_blocking && !is_pinned(source.data_ptr())) source = source.clone();
   const HeldBuffers held = hold_buffers();
   if (in_host_format(access_of(target))) return write_bytes(source, target);
+  const TracedWorkPtr traced = traced_copy(TracedWork::Kind::CopyToCard, source, target);
   auto copy = [from = host_view(source), to = device_view(target), keep = source.storage()] { copy_in(from, to); };
-  (non_blocking ? submit_copy : copy_and_wait)("copy host to device", record_of(target), std::move(copy));
+  (non_blocking ? submit_copy : copy_and_wait)("copy host to device", record_of(target),
+                                               traced_task(std::move(copy), traced));
+  returned(traced);
 }
 
 void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
@@ -170,15 +194,17 @@ void device_to_host(const at::Tensor& source, const at::Tensor& target, bool non
     return;
   }
   BufferRecord& record = record_of(source);
+  const TracedWorkPtr traced = traced_copy(TracedWork::Kind::CopyFromCard, source, target);
   if (non_blocking && is_pinned(target.data_ptr())) {
     openspyre::Stream& stream = current_stream(source.device().index());
-    stream.submit("copy device to host", [from = device_view(source), to = host_view(target), keep = target.storage()] {
-      copy_out(from, to);
-    });
-    return;
+    auto copy = [from = device_view(source), to = host_view(target), keep = target.storage()] { copy_out(from, to); };
+    stream.submit("copy device to host", traced_task(std::move(copy), traced));
+  } else {
+    record.wait_for_writer();
+    const TracedRun run(traced.get());
+    copy_out(device_view(source), host_view(target));
   }
-  record.wait_for_writer();
-  copy_out(device_view(source), host_view(target));
+  returned(traced);
 }
 
 void device_to_device(const at::Tensor& source, const at::Tensor& target) {
@@ -195,8 +221,11 @@ void device_to_device(const at::Tensor& source, const at::Tensor& target) {
   observe(Observed::What::CopyWithin, source, target);
   const bool same_card = source.device() == target.device();
   if (!same_card) record_of(source).wait_for_writer();
+  const TracedWorkPtr traced = traced_copy(TracedWork::Kind::CopyWithin, source, target);
   auto copy = [from = device_view(source), to = device_view(target)] { copy_across(from, to); };
-  (same_card ? submit_copy : copy_and_wait)("copy device to device", record_of(target), std::move(copy));
+  (same_card ? submit_copy : copy_and_wait)("copy device to device", record_of(target),
+                                            traced_task(std::move(copy), traced));
+  returned(traced);
 }
 
 bool is_marked(const at::Tensor& tensor) { return tensor.is_conj() || tensor.is_neg(); }

@@ -3,6 +3,7 @@
 
 #include "device/autograd_rest.h"
 #include "device/record.h"
+#include "profiler/trace.h"
 
 namespace torch_spyre {
 namespace {
@@ -70,10 +71,18 @@ struct SpyreGuard final : c10::impl::DeviceGuardImplInterface {
     return translated([&] { return stream_of(stream).query(); });
   }
   void synchronizeStream(const c10::Stream& stream) const override {
-    translated([&] { stream_of(stream).synchronize(); });
+    translated([&] {
+      openspyre::Stream& waited = stream_of(stream);
+      const TracedWait traced(TracedWork::Kind::Wait, "aiuStreamSynchronize", waited.card().index(), waited.id());
+      waited.synchronize();
+    });
   }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
-    translated([&] { card_of(resolve(c10::Device(kSpyre, index))).synchronize(); });
+    translated([&] {
+      openspyre::Card& card = card_of(resolve(c10::Device(kSpyre, index)));
+      const TracedWait traced(TracedWork::Kind::Wait, "aiuDeviceSynchronize", card.index(), 0);
+      card.synchronize();
+    });
   }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,

@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 
+#include "counters/counters.h"
+
 namespace torch_spyre {
 
 using openspyre::fail;
@@ -28,7 +30,7 @@ std::unique_ptr<BufferRecord> new_record(size_t device_bytes, size_t host_bytes,
   openspyre::Stream& stream = current_stream(index);
   record->card = &stream.card();
   record->host_bytes = host_bytes;
-  if (device_bytes > 0) record->block = record->card->allocate(device_bytes, stream.id());
+  if (device_bytes > 0) record->block = allocate_block(*record->card, device_bytes, stream.id());
   return record;
 }
 
@@ -164,6 +166,7 @@ void retile(const at::Tensor& tensor, const openspyre::Layout& layout) {
     openspyre::DeviceView source{old, before.memory(), old->dtype(), 0, old->host_size(), old->host_stride()};
     openspyre::DeviceView target{shape, after.memory(), old->dtype(), 0, old->host_size(), old->host_stride()};
     before.wait_for_writer();
+    count_copy(current_stream(index_of(before)), openspyre::CopyWay::Within, before.host_bytes, true);
     run_on_stream("retile", after, [source, target] { copy_across(source, target); });
     // Launches of any stream may still read the old tiles.
     for (int64_t stream = 0; stream < openspyre::kStreamCount; ++stream)

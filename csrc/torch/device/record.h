@@ -8,7 +8,7 @@
 #include <atomic>
 #include <shared_mutex>
 
-#include "device/runtime.h"
+#include "device/device_block.h"
 #include "dma/dma.h"
 
 namespace torch_spyre {
@@ -27,7 +27,7 @@ struct BufferRecord {
   BufferRecord(const BufferRecord&) = delete;
   BufferRecord& operator=(const BufferRecord&) = delete;
   ~BufferRecord() {
-    if (block) card->free(block);
+    if (block) free_block(block);
   }
 
   std::byte* memory() const { return block ? card->translate(block->address) : nullptr; }

@@ -11,11 +11,13 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "counters/counters.h"
 #include "device/generator.h"
 #include "operators/draw_checks.h"
 #include "operators/fallback.h"
 #include "operators/growing.h"
 #include "operators/launch.h"
+#include "profiler/trace.h"
 
 namespace torch_spyre {
 namespace {
@@ -34,7 +36,6 @@ struct EagerOp {
 };
 
 std::atomic<size_t> plans_per_op{4096};
-std::atomic<int64_t> compilations{0};
 
 struct OpTable {
   std::mutex mutex;
@@ -182,12 +183,15 @@ LoadedPlanPtr find_or_compile(EagerOp& op, CallReader& call, const torch::jit::S
     const uint64_t before = retilings();
     held.unlock();
     const OperatorAtWork at_work(op.name.c_str());
-    auto loaded = std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
-    compilations.fetch_add(1, std::memory_order_relaxed);
+    const auto loaded = [&] {
+      const TracedWait traced(TracedWork::Kind::Compile, "aiuCompileGraph", call.device, 0);
+      return std::make_shared<const LoadedPlan>(compile_call(op.name, stack, arguments));
+    }();
+    openspyre::add(openspyre::counters().process.eager_compiles, 1);
     held.lock();
     CallReader now(op, stack, arguments, call.planning);
     if (now.key == call.key && before == retilings())
-      return op.plans.keep(call.key, std::move(loaded), plans_per_op.load(std::memory_order_relaxed));
+      return op.plans.keep(call.key, loaded, plans_per_op.load(std::memory_order_relaxed));
     call = std::move(now);
   }
 }
@@ -314,7 +318,7 @@ bool register_eager(const std::string& name, const std::map<std::string, ScalarK
 }
 
 EagerCounts eager_counts() {
-  EagerCounts counts{launch_count(), compilations.load(), 0};
+  EagerCounts counts{launch_count(), static_cast<int64_t>(openspyre::counters().process.eager_compiles.load()), 0};
   std::lock_guard lock(op_table().mutex);
   for (const auto& op : op_table().ops) counts.programs += static_cast<int64_t>(op->plans.size());
   return counts;

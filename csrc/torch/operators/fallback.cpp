@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "counters/counters.h"
 #include "device/generator.h"
 #include "device/observer.h"
 #include "device/runtime.h"
@@ -129,6 +130,7 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool wid
   const c10::FunctionSchema& schema = op.schema();
   const std::string name = c10::toString(op.operator_name());
   check_same_device(schema, *stack);
+  if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) announce_fallback(name, "nowhere");  // raises
   const FallbackMode now = mode.load(std::memory_order_relaxed);
   bool first = false;
   {
@@ -140,18 +142,22 @@ void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, bool wid
 
   Traffic in;
   for (size_t i = stack->size() - schema.arguments().size(); i < stack->size(); ++i) in.add((*stack)[i]);
+  const c10::DeviceIndex on = in.device >= 0 ? in.device : current_device();
+  translated([&] { openspyre::add(openspyre::counters_of(on, current_stream(on).id()).traffic.fallbacks, 1); });
   int64_t out_bytes = written_bytes(schema, *stack);
 
   std::optional<LentDefaultGenerator> lent;
   if (op.hasTag(at::Tag::nondeterministic_seeded)) {
-    const c10::DeviceIndex device = in.device >= 0 ? in.device : current_device();
     translated([&] {
-      if (!substitute_generator(schema, *stack, device)) lent.emplace(host_generator(std::nullopt, device));
+      if (!substitute_generator(schema, *stack, on)) lent.emplace(host_generator(std::nullopt, on));
     });
   }
-  {
+  try {
     const FallbackScope scope(name);
     run_on_cpu(op, *stack, wide);
+  } catch (const c10::NotImplementedError& error) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, name, " has no kernel on spyre for these dtypes, nor on the CPU: ",
+                                error.what_without_backtrace(), ". Convert first, as by x.to(torch.float32)");
   }
 
   if (out_bytes == 0) {

@@ -27,7 +27,8 @@ void set_fallback_mode(FallbackMode mode);
 std::map<std::string, FallbackCount> fallback_counts();
 void reset_fallback_counts();  // operators are announced again
 
-// Python's part: warns or raises. Called with an operator's name and "warn" or "error", or a dtype's name and "dtype".
+// Python's part: warns or raises. Called with an operator's name and "warn", "error" or
+// "nowhere" (the CPU has no kernel either), or a dtype's name and "dtype".
 void announce_fallback(const std::string& what, const char* manner);
 
 }  // namespace torch_spyre

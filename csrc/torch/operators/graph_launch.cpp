@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <mutex>
 
+#include "counters/counters.h"
 #include "device/generator.h"
+#include "profiler/trace.h"
 
 namespace torch_spyre {
 
@@ -32,7 +34,7 @@ struct GraphPlans {
 namespace {
 
 std::atomic<size_t> plans_per_graph{1024};
-std::atomic<int64_t> graph_launches{0}, specialisations{0};
+std::atomic<int64_t> graph_launches{0};
 
 // Graphs in use, by key; never freed, because generated code may outlive static destruction.
 struct GraphTable {
@@ -138,14 +140,17 @@ LoadedPlanPtr CompiledGraph::find_or_specialise(GivenTensors given, const std::v
     GraphRequest request{shared_->key, text_, inputs, symbols, {}};
     for (size_t i = 0; i < given.size(); ++i) request.offset_classes.push_back(key[symbols.size() + 2 * i + 1]);
     held.unlock();
-    auto loaded = std::make_shared<const LoadedPlan>(specialise_graph(request));
-    specialisations.fetch_add(1, std::memory_order_relaxed);
+    const auto loaded = [&] {
+      const TracedWait traced(TracedWork::Kind::Compile, "aiuCompileGraph", device_, 0);
+      return std::make_shared<const LoadedPlan>(specialise_graph(request));
+    }();
+    openspyre::add(openspyre::counters().process.graph_plans, 1);
     shared_->fix(loaded->plan.fixed);
     held.lock();
     const Key now =
         key_of(*shared_, given, symbols, planning);  // weights may have been re-tiled for this graph, offsets fixed
     if (lie_as(loaded->plan.shapes, now, symbols.size()))
-      return shared_->plans.keep(now, std::move(loaded), plans_per_graph.load(std::memory_order_relaxed));
+      return shared_->plans.keep(now, loaded, plans_per_graph.load(std::memory_order_relaxed));
   }
 }
 
@@ -170,7 +175,7 @@ Results CompiledGraph::launch(const std::vector<at::Tensor>& inputs, const std::
 }
 
 GraphCounts graph_counts() {
-  GraphCounts counts{graph_launches.load(), specialisations.load(), 0};
+  GraphCounts counts{graph_launches.load(), static_cast<int64_t>(openspyre::counters().process.graph_plans.load()), 0};
   graph_table().each([&](const GraphPlans& graph) { counts.programs += static_cast<int64_t>(graph.plans.size()); });
   return counts;
 }

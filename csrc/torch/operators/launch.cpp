@@ -2,6 +2,10 @@
 
 #include <memory>
 
+#include "profiler/described_program.h"
+#include "profiler/trace.h"
+#include "python/shown_launches.h"
+
 namespace torch_spyre {
 namespace {
 
@@ -24,17 +28,13 @@ bool walks_within_groups(const openspyre::BufferShape& shape, const at::Tensor& 
   return rest == 0;
 }
 
-struct FreeBlock {
-  void operator()(openspyre::Block* block) const noexcept { block->card->free(block); }
-};
-using Pool = std::unique_ptr<openspyre::Block, FreeBlock>;
-
 struct Launch {
   LoadedPlanPtr loaded;
   openspyre::Card* card;
   c10::SmallVector<openspyre::Address, 6> addresses;
   c10::SmallVector<int64_t, 6> offsets, host_offsets;
   c10::SmallVector<uint32_t, 4> scalars;
+  TracedWorkPtr traced = nullptr;
 
   void add(openspyre::Address address, int64_t offset = 0, int64_t host_offset = 0) {
     addresses.push_back(address);
@@ -43,13 +43,44 @@ struct Launch {
   }
   void operator()() const {
     const auto view = [](const auto& list) { return std::span(list.data(), list.size()); };
-    loaded->program->run(*card, {view(addresses), view(offsets), view(host_offsets), view(scalars)});
+    const TracedRun run(traced.get());
+    auto* const times = traced && traced->with_steps ? &traced->steps : nullptr;
+    try {
+      loaded->program->run(*card, {view(addresses), view(offsets), view(host_offsets), view(scalars), {}, times});
+    } catch (const openspyre::Error& error) {
+      openspyre::fail(error.kind, error.what() + origin_in_error(loaded->plan.described, error.what()));
+    }
   }
 };
 
 // Apart, so that a launch that nobody observes is as short as can be.
 [[gnu::cold, gnu::noinline]] void tell_launch(const char* name, const CallPlan& plan) {
   tell({.name = name, .predicted = plan.predicted});
+}
+
+[[gnu::cold, gnu::noinline]] TracedWorkPtr trace_launch(const char* name, const LoadedPlanPtr& loaded,
+                                                        const openspyre::Stream& stream) {
+  TracedWorkPtr work = trace_call(TracedWork::Kind::Launch, name, stream.card().index(), stream.id());
+  work->loaded = loaded;
+  return work;
+}
+
+[[gnu::cold, gnu::noinline]] int64_t show(const char* name, const Launch& work, GivenTensors given,
+                                          const Results& results, const openspyre::Block* pool,
+                                          openspyre::Stream& stream) {
+  const CallPlan& plan = work.loaded->plan;
+  std::vector<ShownArgument> arguments;
+  const auto add = [&](size_t bytes) {
+    const size_t i = arguments.size();
+    arguments.push_back({work.addresses[i], bytes, work.offsets[i], work.host_offsets[i]});
+  };
+  for (const int symbol : plan.symbols) {
+    const BufferRecord& record = record_of(symbol >= 0 ? *given[symbol] : results[-1 - symbol]);
+    add(record.block ? record.block->bytes : 0);
+  }
+  for (const ConstantTensorPtr& constant : plan.tensors) add(static_cast<size_t>(constant->shape()->device_bytes()));
+  if (pool) add(pool->bytes);
+  return show_launch(name, plan.program, stream, arguments, {work.scalars.data(), work.scalars.size()});
 }
 
 }  // namespace
@@ -74,7 +105,8 @@ void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Re
             std::span<const uint32_t> scalars, c10::DeviceIndex device) {
   const CallPlan& plan = loaded->plan;
   openspyre::Stream& stream = current_stream(device);
-  Launch work{std::move(loaded), &stream.card(), {}, {}, {}, {scalars.begin(), scalars.end()}};
+  const TracedWorkPtr traced = is_traced() ? trace_launch(name, loaded, stream) : nullptr;
+  Launch work{std::move(loaded), &stream.card(), {}, {}, {}, {scalars.begin(), scalars.end()}, traced};
   for (size_t i = 0; i < plan.symbols.size(); ++i) {
     const int symbol = plan.symbols[i];
     const at::Tensor& tensor = symbol >= 0 ? *given[symbol] : results[-1 - symbol];
@@ -85,17 +117,22 @@ void launch(const char* name, LoadedPlanPtr loaded, GivenTensors given, const Re
     work.add(record.block ? record.block->address : 0, moved, offset - compiled);
   }
   for (const ConstantTensorPtr& constant : plan.tensors) work.add(constant->on(device));
-  Pool pool;  // given back in stream order: the launch is before it
+  OwnedBlock pool;  // given back in stream order: the launch is before it
   if (plan.pool_bytes > 0) {
-    pool.reset(work.card->allocate(plan.pool_bytes, stream.id()));
+    pool.reset(allocate_block(*work.card, plan.pool_bytes, stream.id(), name));
     work.add(pool->address);
   }
   if (is_observed()) [[unlikely]]
     tell_launch(name, plan);
-  const bool lengthy = work.loaded->program->lengthy();
-  const openspyre::Ticket ticket = stream.submit(name, std::move(work), lengthy);
+  const bool shown = launches_are_shown.load(std::memory_order_relaxed);
+  const int64_t seen = shown ? show(name, work, given, results, pool.get(), stream) : 0;
+  const openspyre::PreparedProgram& program = *work.loaded->program;
+  const openspyre::Ticket ticket = stream.submit(name, std::move(work), program.lengthy(), &program.program().work);
   for (const at::Tensor& result : results) record_of(result).written_by(stream, ticket);
   launches.fetch_add(1, std::memory_order_relaxed);
+  returned(traced);
+  if (shown) [[unlikely]]
+    wait_shown(seen, stream, ticket);
   deliver_notices();
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct CallPlan {
   std::vector<ConstantTensorPtr> tensors;  // the program's last symbols
   size_t pool_bytes = 0;
   PredictedTimes predicted;  // null where nothing is computed
+  std::string described;     // its steps, for whoever looks inside: profiler/described_program.h
 };
 
 struct LoadedPlan {

@@ -10,9 +10,11 @@
 #include "device/autograd_rest.h"
 #include "device/generator.h"
 #include "device/views.h"
+#include "memory/history.h"
 #include "operators/eager.h"
 #include "operators/fallback.h"
 #include "operators/graph_launch.h"
+#include "profiler/trace.h"
 #include "python/device_layout_keyword.h"
 #include "python/python_half.h"
 #include "python_interrupt.h"
@@ -35,8 +37,18 @@ void ensure_configured() {
   configured.store(true, std::memory_order_release);
 }
 
+namespace {
+
+const char* who_holds_it() {
+  return openspyre::memory_recorded() ? " Who holds it: torch.spyre.memory_by_line(); for torch's memory viewer: "
+                                        "torch.spyre.memory._dump_snapshot(\"memory.pickle\")."
+                                      : " To see who holds it, call torch.spyre.memory._record_memory_history() first.";
+}
+
+}  // namespace
+
 void rethrow(const openspyre::Error& error) {
-  TORCH_CHECK_WITH(OutOfMemoryError, error.kind != openspyre::Fault::OutOfMemory, error.what());
+  TORCH_CHECK_WITH(OutOfMemoryError, error.kind != openspyre::Fault::OutOfMemory, error.what(), who_holds_it());
   py::gil_scoped_acquire gil;
   call_python(python().raise, openspyre::name(error.kind), error.what());
   throw;  // the Python half always raises
@@ -145,6 +157,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def(
       "synchronize_all",
       [] {
+        // A forked child has no work on the parent's cards to wait for: a profile of what it does itself can end.
+        if (openspyre::in_bad_fork()) return;
+        const TracedWait traced(TracedWork::Kind::Wait, "aiuDeviceSynchronize", 0, 0);
         translated([] { openspyre::synchronize_all(); });
         deliver_notices();
       },
@@ -195,7 +210,10 @@ PYBIND11_MODULE(_torch, m) {
   m.def("clear_eager_cache", &clear_eager_cache);
   bind_graphs(m);
   bind_copy_log(m);
+  bind_memory_history(m);
   bind_observer(m);
+  bind_profiler(m);
+  bind_shown_launches(m);
   bind_raw_copy(m);
 
   m.def("get_downcast_warning", &downcast_warning);

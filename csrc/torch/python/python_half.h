@@ -60,8 +60,11 @@ void call_python(const pybind11::object& callable, Arguments&&... arguments) {
 
 void bind_graphs(pybind11::module_& m);
 void bind_copy_log(pybind11::module_& m);
+void bind_memory_history(pybind11::module_& m);
 void bind_observer(pybind11::module_& m);
+void bind_profiler(pybind11::module_& m);
 void bind_raw_copy(pybind11::module_& m);
+void bind_shown_launches(pybind11::module_& m);
 PredictedTimes predicted_from(const pybind11::handle& times);
 
 }  // namespace torch_spyre

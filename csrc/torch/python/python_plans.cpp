@@ -97,6 +97,7 @@ CallPlan call_plan(const py::handle& model) {
   for (const py::handle tensor : model.attr("tensors")) plan.tensors.push_back(constant_from(tensor));
   plan.pool_bytes = py::cast<size_t>(model.attr("pool_bytes"));
   plan.predicted = predicted_from(model.attr("predicted"));
+  plan.described = model.attr("described").cast<std::string>();
   return plan;
 }
 

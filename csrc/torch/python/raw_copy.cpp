@@ -1,6 +1,7 @@
 // Bytes of a whole buffer as the card has them, into host memory and back: no format is converted, no element rounded.
 #include <cstring>
 
+#include "counters/counters.h"
 #include "device/record.h"
 #include "device/runtime.h"
 #include "python/python_half.h"
@@ -18,6 +19,7 @@ void copy_raw(const at::Tensor& tensor, const at::Tensor& host, bool to_device, 
   const size_t bytes = record.shape ? static_cast<size_t>(record.shape->device_bytes()) : record.host_bytes;
   if (bytes == 0 || openspyre::configuration().null) return;
   openspyre::Stream& stream = current_stream(tensor.device().index());
+  count_copy(stream, to_device ? openspyre::CopyWay::ToCard : openspyre::CopyWay::FromCard, bytes);
   auto* memory = record.memory();
   auto* there = static_cast<std::byte*>(host.data_ptr());
   const auto copy = [memory, there, bytes, to_device, keep = host.storage()] {

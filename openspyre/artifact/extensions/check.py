@@ -127,7 +127,7 @@ def _check_tensor(description: Description, index: int, tensor: Tensor, problems
     first, last = reach(description, tensor)
     span = (last - first + 1) * tensor.bytes_per_element
     limit = machine.max_span_bytes_per_core_and_tensor
-    if span > limit:
+    if span > limit and not _is_table(description, tensor):
         problems.say(f"{field}.strides", f"{-(-span // MIB)} MiB in one core's reach", f"at most {limit} bytes")
     if tensor.view is not None:
         _check_view(description, tensor, field, problems)
@@ -135,6 +135,14 @@ def _check_tensor(description: Description, index: int, tensor: Tensor, problems
     compute = TABLE[description.row].kind not in (Kind.MOVEMENT, Kind.CONTRACTION, Kind.INDEXED)
     if compute and tensor.lanes is Lanes.SPLAT and lane is not None and tensor.strides[lane]:
         problems.say(f"{field}.strides[{lane}]", str(tensor.strides[lane]), "0, as one value serves all lanes")
+
+
+def _is_table(description: Description, tensor: Tensor) -> bool:
+    """What an index chooses from, or writes to: it is reached a row at a time, and may be of any size."""
+    row = TABLE[description.row]
+    if row.kind is not Kind.INDEXED:
+        return False
+    return tensor is (description.tensors[0] if row.indexing is Indexing.READ else description.tensors[-1])
 
 
 def _check_view(description: Description, tensor: Tensor, field: str, problems: Problems) -> None:

@@ -9,7 +9,7 @@ from openspyre.backend.fusion.forms import Bound
 from openspyre.backend.fusion.maps import inlined, is_cheap, merged
 from openspyre.backend.fusion.memory import Listed, Span, in_scratchpads
 from openspyre.backend.fusion.nests import is_one_block, narrowed
-from openspyre.backend.fusion.operands_of_products import fed_by, read_through
+from openspyre.backend.fusion.operands_of_products import fed_by, fed_by_relayout, read_through
 from openspyre.backend.fusion.relayout_chains import RelayoutChains
 from openspyre.backend.fusion.row_totals import finished_rows
 from openspyre.backend.fusion.rows import appended, beside
@@ -64,13 +64,13 @@ class Fusion(RelayoutChains):
     # --- a map computed where it is read
 
     def _inline_everywhere(self, place: int, maker: Bound) -> bool:
-        if not isinstance(maker.subject, Map) or len(maker.outputs) != 1:
+        if not isinstance(maker.subject, Map | Relayout) or len(maker.outputs) != 1:
             return False
         (span,) = maker.outputs
         if not self.memory.is_temp(span.symbol) or self.memory.any_flow((span,), maker.reads):
             return False
         readers = list(self._readers(place, span))
-        cheap = is_cheap(maker.subject)
+        cheap = isinstance(maker.subject, Relayout) or is_cheap(maker.subject)
         if not readers or (len(readers) > 1 and not cheap) or not self._stays(place, maker, readers[-1], span):
             return False
         made = []
@@ -268,8 +268,10 @@ class Fusion(RelayoutChains):
 
 
 def _inlined(
-    reader: Map | Reduce | Rows | Contract | Gather, maker: Map, place: int, anywhere: bool
+    reader: Map | Reduce | Rows | Contract | Gather, maker: Map | Relayout, place: int, anywhere: bool
 ) -> Map | Reduce | Rows | Contract | Gather | None:
+    if isinstance(maker, Relayout):
+        return fed_by_relayout(reader, place, maker) if isinstance(reader, Contract) else None
     if isinstance(reader, Contract):
         return fed_by(reader, place, maker)
     if isinstance(reader, Gather):

@@ -36,15 +36,22 @@ class Form:
 class Bound:
     """A form at work: its symbols, the step's name, and the spans it touches. `origin`: the step it was, as long as it is.
 
-    `subject`: the form's step, as rules see it; None: no rule may take it.
+    `subject`: the form's step, as rules see it; None: no rule may take it. `members`: names of the steps it was made of.
     """
 
-    __slots__ = ("form", "inputs", "name", "origin", "outputs", "reads", "subject", "symbols", "writes")
+    __slots__ = ("form", "inputs", "members", "name", "origin", "outputs", "reads", "subject", "symbols", "writes")
 
     def __init__(
-        self, form: Form, symbols: tuple[int, ...], name: str, homes: Mapping[int, Home], origin: Listed | None = None
+        self,
+        form: Form,
+        symbols: tuple[int, ...],
+        name: str,
+        homes: Mapping[int, Home],
+        origin: Listed | None = None,
+        members: tuple[str, ...] = (),
     ) -> None:
         self.form, self.symbols, self.name, self.origin = form, symbols, name, origin
+        self.members = members or (name,)
         self.subject = form.subject
         here = [homes.get(symbol) or Home(symbol, 0) for symbol in symbols]
 
@@ -124,7 +131,9 @@ class Forms:
             step = rule(*(_unplaced(part) for part in parts), *asked)
             if step is None or not _can_be_read(step):
                 return None
-            return Bound(_form(step, symbols_of(step)), symbols_of(step), step.name, self.homes)
+            return Bound(
+                _form(step, symbols_of(step)), symbols_of(step), step.name, self.homes, members=_members(parts)
+            )
         joint = list(parts[0].symbols)
         for part in parts[1:]:
             joint += [symbol for symbol in part.symbols if symbol not in joint]
@@ -135,7 +144,12 @@ class Forms:
         made = self._made[key]
         if made is None:
             return None
-        return Bound(made.form, tuple([joint[number] for number in made.symbols]), parts[made.name].name, self.homes)
+        symbols = tuple([joint[number] for number in made.symbols])
+        return Bound(made.form, symbols, parts[made.name].name, self.homes, members=_members(parts))
+
+
+def _members(parts: tuple[Bound, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([name for part in parts for name in part.members]))
 
 
 def _can_be_read(step: Step) -> bool:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from openspyre.backend.fusion.driver import Fusion, settled
 from openspyre.backend.fusion.forms import Bound, Forms
+from openspyre.backend.fusion.idle_bytes import without_idle_bytes
 from openspyre.backend.fusion.memory import Listed, Memory, Touch, in_memory
 from openspyre.backend.fusion.repeats import TreeFusion
 from openspyre.backend.fusion.values import Home, Values, values_of
-from openspyre.program.footprint import byte_span
 from openspyre.program.model import (
     Contract,
     Gather,
@@ -28,24 +28,26 @@ from openspyre.program.model import (
     Use,
 )
 from openspyre.program.reach import itemsize
-from openspyre.program.tree import steps_of
 from openspyre.program.verify import step_problems
-from openspyre.spec.formats import STICK_BYTES
 
 _log = logging.getLogger("spyre.compiler")
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """What became of a program; where `problems` say why the fused one is wrong, it is the program as it was."""
+    """What became of a program; where `problems` say why the fused one is wrong, it is the program as it was.
+
+    `members`: of steps that several became, by name, the names of those.
+    """
 
     program: Program
     problems: tuple[str, ...] = ()
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class FuseSteps:
-    """No place, division or rounding changes, and no bit of a result (contract N3). What cannot be improved stays as it is."""
+    """No division or rounding changes, and no bit of a result (contract N3). What cannot be improved stays as it is."""
 
     def run(self, program: Program) -> Program:
         return self.fused(program).program
@@ -54,15 +56,22 @@ class FuseSteps:
         """With the reasons, where fusion made a program that no card would take: each is a defect of ours."""
         uses = tuple(map(program.use, range(len(program.symbols) + (1 if program.pool_bytes else 0))))
         problems: list[str] = []
-        body = TreeFusion(uses, partial(_fused, program, problems)).body(program.body)
+        members: dict[str, tuple[str, ...]] = {}
+        body = TreeFusion(uses, partial(_fused, program, problems, members)).body(program.body)
         if problems:
             _log.warning("program %r runs without fusion, which made it wrong: %s", program.name, "; ".join(problems))
             return Fused(program, tuple(problems))
-        return Fused(program if body is program.body else _without_idle_end(replace(program, body=body)))
+        if body is program.body:
+            return Fused(program)
+        return Fused(without_idle_bytes(replace(program, body=body)), members=members)
 
 
 def _fused(
-    program: Program, problems: list[str], steps: Sequence[Listed], uses: tuple[Use, ...]
+    program: Program,
+    problems: list[str],
+    members: dict[str, tuple[str, ...]],
+    steps: Sequence[Listed],
+    uses: tuple[Use, ...],
 ) -> tuple[Listed, ...] | None:
     """Steps one behind the other; None if they stay as they are."""
     scratch = frozenset(symbol for symbol, use in enumerate(uses) if use is Use.SCRATCH)
@@ -75,17 +84,12 @@ def _fused(
     if len(kept) == len(before):
         return None
     problems += _problems(before, kept, uses, program)
+    for step in kept:
+        if len(step.members) > 1:
+            members[step.name] = tuple(
+                dict.fromkeys([one for name in step.members for one in members.get(name, (name,))])
+            )
     return tuple(step.step(values.homes) for step in kept)
-
-
-def _without_idle_end(program: Program) -> Program:
-    """Places stay where they are; bytes behind the last that any step touches need not be there."""
-    pool, end = len(program.symbols), 0
-    for step, counts in steps_of(program.body):
-        for operand in (*step.inputs, *step.outputs):
-            if operand.symbol == pool and (span := byte_span(step, operand, counts)) is not None:
-                end = max(end, span[1])
-    return replace(program, pool_bytes=min(-(-end // STICK_BYTES) * STICK_BYTES, program.pool_bytes))
 
 
 def _problems(

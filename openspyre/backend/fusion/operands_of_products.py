@@ -9,9 +9,21 @@ from dataclasses import replace
 
 from openspyre.backend.fusion.codes import INPUT, Piece, Source, link_between, weave
 from openspyre.backend.fusion.maps import is_cheap, moves_bits, repeats
-from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail
-from openspyre.program.model import MAX_DIMS, Contract, Dim, LaneBlock, Map, Operand, OperandKind, Reduce, Rows
+from openspyre.backend.fusion.nests import Fit, Reference, fit, has_tail, refined
+from openspyre.program.model import (
+    MAX_DIMS,
+    Contract,
+    Dim,
+    LaneBlock,
+    Map,
+    Operand,
+    OperandKind,
+    Reduce,
+    Relayout,
+    Rows,
+)
 from openspyre.program.reach import itemsize
+from openspyre.program.relayout_nest import nest_of
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.ops.expression import Code, Lane
 
@@ -27,7 +39,41 @@ def fed_by(product: Contract, place: int, maker: Map) -> Contract | None:
     source = found.carried(found.guest.inputs[0])
     if moves_bits(maker):
         return _read_at(product, place, source)
-    return _through_code(product, place, source, found) if is_cheap(maker) else None
+    return _through_code(product, place, source, found) if is_cheap(_unrounded(maker)) else None
+
+
+def _unrounded(maker: Map) -> Map:
+    """Without what a store in between did: products round as cheaply as it."""
+    code = maker.code
+    kept = tuple(step for step in code.instructions if step.opcode != "round_sen169")
+    return replace(maker, code=replace(code, instructions=kept))
+
+
+def fed_by_relayout(product: Contract, place: int, maker: Relayout) -> Contract | None:
+    """The product with an input that reads what a relayout moved where it was, perhaps from the middle of sticks on."""
+    nest = nest_of(maker)
+    if nest is None:
+        return None
+    while (walk := _walk(product, place)) is not None:
+        found = fit(walk, Reference(False, 0), nest, Reference(True, 0))
+        if found is None:
+            return None
+        cut = _cut_dim(walk, found.frame)
+        if cut is None:
+            return fed_by(product, place, nest)
+        finer = refined(product, *cut)
+        if finer is None:
+            return None
+        product = finer
+    return None
+
+
+def _cut_dim(walk: Map, frame: Map) -> tuple[int, int] | None:
+    """The first dim of the walk that fitting has cut, and the passes of its inner part."""
+    for number, (dim, found) in enumerate(zip(walk.dims, frame.dims, strict=False)):
+        if dim.extent != found.extent:
+            return number, frame.dims[number + 1].extent
+    return None
 
 
 def read_through(reader: Map | Reduce | Rows, place: int, maker: Map) -> Map | Reduce | Rows | None:

@@ -94,7 +94,7 @@ class RelayoutChains(Steps):
         for place, step in enumerate(self.steps):
             if span is not None and step is not None and old in step.symbols and old != span.symbol:
                 symbols = tuple(span.symbol if symbol == old else symbol for symbol in step.symbols)
-                self._put(place, Bound(step.form, symbols, step.name, self.forms.homes, step.origin))
+                self._put(place, Bound(step.form, symbols, step.name, self.forms.homes, step.origin, step.members))
 
     def _roll(self, place: int, first: Bound) -> bool:
         """Relayouts in a row that go on by equal steps are one."""

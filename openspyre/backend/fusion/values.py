@@ -11,6 +11,7 @@ from openspyre.backend.fusion.memory import Listed, Touch, adds, in_memory
 from openspyre.backend.fusion.stick_map import StickMap, Sticks, sticks_of
 from openspyre.program.model import Contract, Gather, Operand, Relayout, Scatter
 from openspyre.program.reach import itemsize, pieces
+from openspyre.program.relayout_nest import elements_of
 from openspyre.spec.formats import STICK_BYTES
 
 _MOST_RUNS = 1 << 22  # of sticks, by all accesses: beyond, looking takes longer than it saves
@@ -101,7 +102,7 @@ def writes_all(step: Listed) -> bool:
         case Scatter():
             return False
         case Relayout(target=target):
-            return prod(target.size) == prod(target.buffer_size)
+            return prod(target.size) == prod(target.buffer_size) or elements_of(target) is not None
         case Touch(exact=exact):
             return exact
     return True

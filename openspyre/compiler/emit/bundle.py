@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from functools import lru_cache
 
 from openspyre.artifact.bundle_function import Address
 from openspyre.artifact.emitted import Emitted, Execution, Extension, Number
 from openspyre.artifact.launch_spec import Argument
-from openspyre.artifact.superdsc import Provenance, SourcePlace
 from openspyre.compiler import ir
+from openspyre.compiler.emit.handles import provenance_of
 from openspyre.compiler.emit.loops import Irregular, moving_bases, nodes
 from openspyre.compiler.emit.shared import Base, Given, Template, template_of, untold_tables
 from openspyre.compiler.loops import ends, in_iteration, listed
@@ -18,7 +16,6 @@ from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 
-_PLACE = re.compile(r'(?:File "(?P<file>.+?)", line (?P<line>\d+)|(?P<path>.+?):(?P<number>\d+))')
 _DTYPES = {DataFormats.SEN169_FP16: "float16", DataFormats.IEEE_FP32: "float32"}
 
 
@@ -62,7 +59,7 @@ class _Emitter:
             self.extensions.append(Extension(op.row, template.reason, op.origin))
         self.written += 1
         name = f"{self.written - 1}_{template.shared.op.op}"
-        return Execution(name, template.shared, bases, _provenance(op.name, op.row, op.origin))
+        return Execution(name, template.shared, bases, provenance_of(op.name, op.row, op.origin))
 
     def _template(self, op: ir.Op) -> Template:
         return template_of(op, self.buffers, k_fast=self.k_fast, untold=self.untold)
@@ -114,12 +111,3 @@ def _address(buffer: ir.Buffer) -> Address:
         case ir.InScratchpad(byte):
             return Address(None, byte)
     raise InternalError(f"buffer {buffer.name!r} reached the emitter without a place")
-
-
-@lru_cache(maxsize=4096)
-def _provenance(name: str, row: str, origin: str) -> Provenance:
-    """Where an op came from; its id is a hash of what it is and where."""
-    digest = hashlib.sha256(f"{name} {row} {origin}".encode()).digest()
-    found = _PLACE.match(origin)
-    source = SourcePlace(found["file"] or found["path"], int(found["line"] or found["number"])) if found else None
-    return Provenance(str(int.from_bytes(digest[:8], "big") >> 1), source)

@@ -23,6 +23,7 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.origin import Origin
 
 HALF = DataFormats.SEN169_FP16
 
@@ -45,7 +46,7 @@ def one(
 ) -> Emitted:
     dims = tuple(ir.Dim(f"d{i}", size, reduced=i in reduced) for i, size in enumerate(sizes))
     scalars = tuple(operand for operand in inputs if isinstance(operand, ir.Scalar))
-    program = ir.Program("p", buffers, (ir.Op("op", row, dims, inputs, (out,), origin="model.py:3"),), scalars)
+    program = ir.Program("p", buffers, (ir.Op("op", row, dims, inputs, (out,), origin=Origin("model.py", 3)),), scalars)
     return emit_bundle(pipeline.run(program, verify=True))
 
 

@@ -16,17 +16,18 @@ from openspyre.compiler.emit import emit_bundle
 from openspyre.spec.errors import InternalError
 from openspyre.spec.formats import DataFormats
 from openspyre.spec.ops import TABLE, Kind, Row
+from openspyre.spec.origin import Origin
 
 
 def records(emitted: Emitted) -> list[Description]:
     return [op.extension for op in emitted.bundle.ops.values() if op.extension is not None]
 
 
-def sine(origin: str = "model.py:3", **attributes: float) -> ir.Program:
+def sine(**attributes: float) -> ir.Program:
     """y = sin(x), x [96, 320], rows over 24 cores."""
     x, y = buffer("x", (96, 320)), buffer("y", (96, 320), OUTPUT)
     space = (ir.Dim("i", 96, split=24), ir.Dim("j", 320))
-    op = ir.Op("sin_0", "sin", space, (at(x),), (at(y),), tuple(attributes.items()), origin)
+    op = ir.Op("sin_0", "sin", space, (at(x),), (at(y),), tuple(attributes.items()), Origin("model.py", 3))
     return ir.Program("p", (x, y), (op,))
 
 

@@ -53,7 +53,10 @@ class DecomposeRelayouts:
             if chain is None:
                 return (op,)
             source, target = op.accesses
-            chain = named(chain, op.name, op.origin, {"source": source.buffer, "target": target.buffer})
+            origin = op.origin
+            if len(chain.ops) > 1:
+                origin = origin.changed("decomposition", "DecomposeRelayouts", "no single op of the card moves it so")
+            chain = named(chain, op.name, origin, {"source": source.buffer, "target": target.buffer})
             buffers.update({temp.name: temp for temp in chain.temps})
             return chain.ops
 

@@ -14,6 +14,8 @@ from openspyre.compiler.views import rebased
 from openspyre.spec.addressing import host_elements
 from openspyre.spec.ops import TABLE, Kind
 
+_NAME = "EliminateCopies"
+
 
 @dataclass(frozen=True, slots=True)
 class EliminateCopies:
@@ -114,12 +116,23 @@ class _Work:
             return False  # it would read what it has changed already
         if back and max(changes) > min(back):
             return False
+        copied_back = [op for j in back if (op := self.ops[j]) is not None]
         self._set(at, None)
         for j in back:
             self._set(j, None)
         for j in [*(self.read_at(y.name) | self.written_at(y.name))]:
             self._set(j, _renamed(self.ops[j], y.name, x.name))
+        self._take_on(first, [copy, *copied_back])
         return True
+
+    def _take_on(self, at: int, copies: list[Op]) -> None:
+        """An op does what copies did, by where it works."""
+        op = self.ops[at]
+        assert op is not None
+        origin = op.origin
+        for copy in copies:
+            origin = origin.merged_with(copy.origin, _NAME, "it works in the memory of what was copied")
+        self.ops[at] = replace(op, origin=origin)
 
     def _is_copy_back(self, at: int, y: Buffer, x: Buffer) -> bool:
         op = self.ops[at]
@@ -163,7 +176,8 @@ class _Work:
             if there is None or _is_stretched(target, copy):
                 return None
             outputs.append(there)
-        return replace(op, outputs=tuple(outputs))
+        origin = op.origin.merged_with(copy.origin, _NAME, "it writes where its result was copied to")
+        return replace(op, outputs=tuple(outputs), origin=origin)
 
     # --- the consumers read the source --------------------------------------------------------------------------------
 
@@ -182,7 +196,9 @@ class _Work:
             inputs = [self._reading(op, operand, copy, source, target) for operand in op.inputs]
             if None in inputs or not _may_be_rebased(op):
                 return False
-            changed[j] = replace(op, inputs=tuple(operand for operand in inputs if operand is not None))
+            origin = op.origin.merged_with(copy.origin, _NAME, "it reads what was copied")
+            reached = tuple(operand for operand in inputs if operand is not None)
+            changed[j] = replace(op, inputs=reached, origin=origin)
         for j, op in changed.items():
             self._set(j, op)
         self._set(at, None)

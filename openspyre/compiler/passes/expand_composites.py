@@ -67,10 +67,12 @@ def _triangle(op: Op, kept_where: str) -> tuple[list[Buffer], list[Op]]:
     made = Access(mask.name, 0, mask.stride, "bool")
     read = replace(made, strides=tuple(along.get(d, 0) for d in range(len(op.dims))))
     dims = tuple(op.dims[d] for d in moving)
-    compare = Op(mask.name, kept_where, dims, (count, diagonal), (made,), origin=op.origin, hints=op.hints)
+    origin = op.origin.changed("decomposition", "ExpandComposites", "a mask, and what it lets through")
+    compare = Op(mask.name, kept_where, dims, (count, diagonal), (made,), origin=origin, hints=op.hints)
     if x.dtype == "bool":
-        return [mask], [compare, replace(op, row="bitwise_and", inputs=(x, read))]
-    return [mask], [compare, replace(op, row="where", inputs=(read, x, Constant.of(0.0, x.dtype)))]
+        return [mask], [compare, replace(op, row="bitwise_and", inputs=(x, read), origin=origin)]
+    kept = replace(op, row="where", inputs=(read, x, Constant.of(0.0, x.dtype)), origin=origin)
+    return [mask], [compare, kept]
 
 
 def _is_real(op: Op, row: Row) -> bool:

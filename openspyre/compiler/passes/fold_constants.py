@@ -207,7 +207,8 @@ class _Work:
         if found is None:
             return None
         source = Access(self._constant(found).name, 0, found.stride, found.dtype)
-        return Op(op.name, "relayout", op.dims, (source,), op.outputs, origin=op.origin, hints=op.hints)
+        origin = op.origin.changed("rewrite", "FoldConstants", f"what {op.row} computes is known already")
+        return Op(op.name, "relayout", op.dims, (source,), op.outputs, origin=origin, hints=op.hints)
 
     # --- integers that floats meet --------------------------------------------------------------------------------------------
 

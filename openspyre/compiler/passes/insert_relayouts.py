@@ -185,5 +185,5 @@ def _relayout(name: str, op: Op, source: Access, target: Access) -> Op:
         dims,
         (replace(source, strides=tuple(source.strides[d] for d in kept)),),
         (replace(target, strides=tuple(target.strides[d] for d in kept)),),
-        origin=op.origin,
+        origin=op.origin.changed("clone", "InsertRelayouts", f"{op.row} takes no tensor that lies as this one"),
     )

@@ -119,8 +119,9 @@ class _Work:
         gather = replace(op, inputs=(moved, *op.inputs[1:]))
         dims = tuple(ir.Dim(op.dims[d].name, op.dims[d].size) for d in walked)
         here = replace(table, strides=tuple(table.strides[d] for d in walked))
+        origin = op.origin.changed("clone", "OuterTables", "the dim that is chosen along is the table's outermost")
         load = ir.Op(
-            f"{op.name}.load", "identity", dims, (here,), (replace(moved, strides=temp.stride),), origin=op.origin
+            f"{op.name}.load", "identity", dims, (here,), (replace(moved, strides=temp.stride),), origin=origin
         )
         buffers = {**self.buffers, temp.name: temp}
         if not has_hardware_op(load, buffers) or not self._is_hardware(gather, buffers):

@@ -100,7 +100,8 @@ def _moved(program: ir.Program, untold: frozenset[str]) -> ir.Program:
             replace(each, strides=tuple(each.strides[d] for d in kept)) for each in (index, _index(dense) or index)
         ]
         dims = tuple(ir.Dim(op.dims[d].name, op.dims[d].size) for d in kept)
-        move = ir.Op(f"{op.name}.pack", "relayout", dims, (sides[0],), (sides[1],), origin=op.origin)
+        origin = op.origin.changed("clone", "PackIndices", "the hardware reads indices one behind the other")
+        move = ir.Op(f"{op.name}.pack", "relayout", dims, (sides[0],), (sides[1],), origin=origin)
         return [move, dense]
 
     body = expanded(program.body, with_copy)

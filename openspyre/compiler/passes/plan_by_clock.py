@@ -123,7 +123,7 @@ def _items(program: Program, k_fast: bool) -> Iterator[Item]:
         far = [a for a in op.accesses if not isinstance(buffers[a.buffer].place, InScratchpad)]
         reads = any((a.buffer, a.offset) in written for a in far if a not in op.outputs)
         written |= {(a.buffer, a.offset) for a in far if a in op.outputs}
-        yield Item(op.name, op.row, kernel, prod(counts), counts, op.origin, reads)
+        yield Item(op.name, op.row, kernel, prod(counts), counts, reads)
 
 
 _kernels: Memo[tuple[Template, Kernel]] = Memo()  # by id of a template

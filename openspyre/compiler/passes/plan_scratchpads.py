@@ -106,19 +106,22 @@ class _Commit:
         """Inputs that are needed from here on: before a loop, not in each of its iterations."""
         for name in self.inputs.pop(when, ()):
             into = self.inside[name]
-            yield copy_op(self.buffers[name], into, self._view(name), name=f"{into.name}.copy", origin=op.origin)
+            origin = op.origin.changed("clone", "PlanScratchpads", "it is read more than once: once from memory")
+            yield copy_op(self.buffers[name], into, self._view(name), name=f"{into.name}.copy", origin=origin)
 
     def _around(self, op: Op, when: int) -> Iterator[Op]:
         yield from self._copied_in(when, op)
         for name in self.shuffles.get(when, ()):
             relayout, target = self.plan.relayouts[name], self.copies[name]
             source, held = self.inside[relayout.source], self._view(relayout.source)
-            yield copy_op(source, target, relayout.view, name=f"{name}.shuffle", origin=op.origin, held=held)
+            origin = op.origin.changed("remap", "PlanScratchpads", "other cores read it than those that wrote it")
+            yield copy_op(source, target, relayout.view, name=f"{name}.shuffle", origin=origin, held=held)
         yield self._rewired(op, when)
         for access in op.outputs:
             out, inside = self.buffers[access.buffer], self.inside.get(access.buffer)
             if inside is not None and out.role is Role.OUTPUT:
-                yield copy_op(inside, out, self._view(out.name), name=f"{inside.name}.copy", origin=op.origin)
+                origin = op.origin.changed("clone", "PlanScratchpads", "a result that others of the launch read, too")
+                yield copy_op(inside, out, self._view(out.name), name=f"{inside.name}.copy", origin=origin)
 
     def _rewired(self, op: Op, when: int) -> Op:
         def there(access: Access) -> Access:

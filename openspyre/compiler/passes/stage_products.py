@@ -83,7 +83,10 @@ def _copied(
         second.buffer, second.offset, tuple(second.strides[d] for d in order), second.dtype, second.advance
     )
     target = ir.Access(name, 0, stride, second.dtype)
-    ops = [ir.Op(f"{name}.copy", "relayout", dims, (source,), (target,), origin=op.origin)]
+    origin = op.origin.changed(
+        "clone", "StageProducts", "a product's second operand has sticks along n, and whole ones of k"
+    )
+    ops = [ir.Op(f"{name}.copy", "relayout", dims, (source,), (target,), origin=origin)]
     if rows > length:
         # A copy of whole rows comes after the zeros of the last stick; what turns sticks may write behind its rows, and comes before.
         in_rows = _runs_along_n(op, second, buffer)
@@ -91,6 +94,6 @@ def _copied(
         tail = tuple(replace(dim, size=rows - first) if d == k else dim for d, dim in zip(order, dims, strict=True))
         zero = ir.Iota(0, (0,) * len(dims))
         below = ir.Access(name, first * stride[-2], stride, second.dtype)
-        ops.insert(0 if in_rows else 1, ir.Op(f"{name}.zeros", "iota", tail, (zero,), (below,), origin=op.origin))
+        ops.insert(0 if in_rows else 1, ir.Op(f"{name}.zeros", "iota", tail, (zero,), (below,), origin=origin))
     by_dim = dict(zip(order, stride, strict=True))
     return ops, temp, ir.Access(name, 0, tuple(by_dim.get(d, 0) for d in range(len(op.dims))), second.dtype)

@@ -11,6 +11,7 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import formats_of
 from openspyre.spec.hardware import HARDWARE
 from openspyre.spec.ops import TABLE, Kind, OpClass, Promotion, Row
+from openspyre.spec.origin import Origin
 
 SIZE = (5, 70)
 COMPOSITES = [row for row in TABLE.values() if row.op_class is OpClass.COMPOSITE]
@@ -32,7 +33,7 @@ def program(row: Row, dtype: str = "float16", **attributes: float | str) -> Prog
     accesses = tuple(Access(b.name, 0, b.stride, b.dtype) for b in inputs)
     target = Access("out", 0, (1, 0) if small else out.stride, result)
     dims = (Dim("i", 5), Dim("j", 70, reduced=folds))
-    op = Op("op", row.name, dims, (*accesses, *scalars), (target,), tuple(attributes.items()), "model.py:7")
+    op = Op("op", row.name, dims, (*accesses, *scalars), (target,), tuple(attributes.items()), Origin("model.py", 7))
     return Program("p", (*inputs, out), (op,), scalars)
 
 
@@ -90,7 +91,9 @@ def test_numbers_are_rounded_to_the_format_of_the_tensors_they_meet() -> None:
 
 
 def test_what_it_was_made_of_is_remembered() -> None:
-    assert {op.origin for op in expand(TABLE["softmax"]).ops} == {"model.py:7"}
+    ops = expand(TABLE["softmax"]).ops
+    assert {op.origin.call for op in ops} == {Origin("model.py", 7)}
+    assert {change.kind for op in ops for change in op.origin.history} == {"decomposition"}
 
 
 def test_integers_stay_whole() -> None:

@@ -8,6 +8,7 @@ from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.passes.unify_formats import UnifyFormats
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import row_major
+from openspyre.spec.origin import Origin
 
 SIZE = (4, 70)
 
@@ -18,7 +19,7 @@ def unified(row: str, inputs: list[str], result: str, *, reduced: bool = False) 
     out = Buffer("out", result, size, row_major(size), Role.OUTPUT)
     reads = tuple(Access(b.name, 0, b.stride, b.dtype) for b in buffers)
     target = Access("out", 0, (1, 0) if reduced else out.stride, result)
-    op = Op("op", row, (Dim("i", 4), Dim("j", 70, reduced=reduced)), reads, (target,), origin="model.py:3")
+    op = Op("op", row, (Dim("i", 4), Dim("j", 70, reduced=reduced)), reads, (target,), origin=Origin("model.py", 3))
     before = Program("p", (*buffers, out), (op,))
     assert not Verifier().problems(before)
     after = UnifyFormats().run(before)
@@ -33,7 +34,7 @@ def told(program: Program) -> list[tuple[str, ...]]:
 def test_a_condition_is_widened_beside_float32() -> None:
     after = unified("where", ["bool", "float32", "float32"], "float32")
     assert told(after) == [("cast", "bool", "float32"), ("where", "float32", "float32", "float32", "float32")]
-    assert {op.origin for op in after.ops} == {"model.py:3"}
+    assert {op.origin.call for op in after.ops} == {Origin("model.py", 3)}
 
 
 def test_a_comparison_of_float32_leaves_its_truth_as_a_number() -> None:

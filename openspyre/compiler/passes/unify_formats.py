@@ -92,4 +92,5 @@ class _Work:
 
         dims = tuple(Dim(op.dims[d].name, op.dims[d].size) for d in walked)
         name = f"{op.name}.cast{len(self.ops)}"
-        self.ops.append(Op(name, "cast", dims, (picked(source),), (picked(target),), origin=op.origin, hints=op.hints))
+        origin = op.origin.changed("clone", "UnifyFormats", f"{op.row} computes in float32")
+        self.ops.append(Op(name, "cast", dims, (picked(source),), (picked(target),), origin=origin, hints=op.hints))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from openspyre.compiler.ir import Access, Buffer, Op
 from openspyre.compiler.planner.space import Coordinate, Space, SpaceKind, Symbol, Tensor, Term
+from openspyre.compiler.spans import chosen_from
 from openspyre.compiler.sticks import GroupWalk, walks_of
 from openspyre.spec.formats import STICK_BYTES, DataFormats
 from openspyre.spec.ops import TABLE, Fold, Kind
@@ -44,7 +45,8 @@ def op_space(op: Op, buffers: Buffers) -> OpSpace:
     walked = [_walk(op, dims, access, buffers[access.buffer]) for access in op.accesses]
     written = walked[len(walked) - len(op.outputs) :]
     symbols = tuple(_symbol(op, d, number, walked, written) for number, d in enumerate(dims))
-    tensors = tuple(_tensor(w, dims) for w in walked)
+    table = chosen_from(op)
+    tensors = tuple(_tensor(w, dims, walks=w.access is not table) for w in walked)
     first = len(tensors) - len(op.outputs)
     kind = _kind(op, buffers)
     searched = next((n for n, d in enumerate(dims) if op.dims[d].reduced), None) if kind is SpaceKind.TOPK else None
@@ -112,10 +114,11 @@ def _along(found: _Walked, walk: GroupWalk, number: int, step: int, size: int, s
         step = rest
 
 
-def _tensor(walked: _Walked, dims: Sequence[int]) -> Tensor:
+def _tensor(walked: _Walked, dims: Sequence[int], walks: bool) -> Tensor:
     layout = walked.buffer.layout
     assert layout is not None
     sizes = layout.device_size[:-1]
-    coordinates = tuple(Coordinate(size, tuple(walked.terms.get(d, ()))) for d, size in enumerate(sizes))
+    terms = walked.terms if walks else {}
+    coordinates = tuple(Coordinate(size, tuple(terms.get(d, ()))) for d, size in enumerate(sizes))
     moves = frozenset(number for number, d in enumerate(dims) if walked.access.strides[d])
     return Tensor(walked.buffer.name, coordinates, moves, STICK_BYTES)

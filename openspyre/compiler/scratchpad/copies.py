@@ -10,9 +10,12 @@ from openspyre.compiler.ir import Access, Attribute, Buffer, Dim, Op, Role
 from openspyre.compiler.scratchpad.uses import walks_all
 from openspyre.compiler.scratchpad.views import View, view_of
 from openspyre.compiler.sticks import StickAccess, stick_access
+from openspyre.spec.origin import NOWHERE, Origin
 
 
-def copy_op(source: Buffer, target: Buffer, view: View, *, name: str, origin: str = "", held: View | None = None) -> Op:
+def copy_op(
+    source: Buffer, target: Buffer, view: View, *, name: str, origin: Origin = NOWHERE, held: View | None = None
+) -> Op:
     """`held`: the source's own division, where that is another one: then the hardware's op is a shuffle."""
     dims, strides = _dims(source, view)
     accesses = [Access(buffer.name, 0, strides, buffer.dtype) for buffer in (source, target)]

@@ -14,6 +14,7 @@ from openspyre.compiler.passes.choose_layouts import default_layout
 from openspyre.compiler.sticks import StickAccess, stick_access
 from openspyre.spec.errors import InvalidLayout
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.spec.origin import Origin
 
 
 def aside_of(buffer: Buffer, access: Access, dims: Sequence[Dim], counts: Sequence[int]) -> Buffer | None:
@@ -44,10 +45,11 @@ def _dim_of(buffer: Buffer, step: int) -> int:
     return max(able, key=lambda d: buffer.stride[d])
 
 
-def whole_copy(name: str, source: Buffer, target: Buffer, origin: str) -> Op:
+def whole_copy(name: str, source: Buffer, target: Buffer, origin: Origin) -> Op:
     """All of a tensor to another of the same size and strides."""
     kept = [d for d, size in enumerate(source.size) if size > 1]
     dims = tuple(Dim(f"d{d}", source.size[d]) for d in kept)
     strides = tuple(source.stride[d] for d in kept)
     sides = [Access(one.name, 0, strides, one.dtype) for one in (source, target)]
+    origin = origin.changed("clone", "TileOps", "tiles of it would cut its sticks")
     return Op(name, "relayout", dims, (sides[0],), (sides[1],), origin=origin)

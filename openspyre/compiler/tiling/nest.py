@@ -244,7 +244,8 @@ class Nest:
             dims = tuple(Dim(op.dims[d].name, op.dims[d].size) for d in kept)
             source = replace(access, strides=steps)
             target = Access(name, 0, stride, access.dtype)
-            self.body.append(Op(name, "relayout", dims, (source,), (target,), origin=op.origin))
+            origin = op.origin.changed("clone", "TileOps", "a tile that several ops of the loop read")
+            self.body.append(Op(name, "relayout", dims, (source,), (target,), origin=origin))
             self.copies[key] = target
         by_dim = dict(zip(kept, stride, strict=True))
         strides = tuple(by_dim.get(d, 0) for d in range(len(op.dims)))
@@ -346,4 +347,5 @@ def _copy(name: str, op: Op, source: Access, target: Access) -> Op:
     kept = kept_dims(op, target)
     dims = tuple(Dim(op.dims[d].name, op.dims[d].size) for d in kept)
     sides = [replace(access, strides=tuple(access.strides[d] for d in kept)) for access in (source, target)]
-    return Op(name, "relayout", dims, (sides[0],), (sides[1],), origin=op.origin)
+    origin = op.origin.changed("clone", "TileOps", "a tile on its way into or out of the loop")
+    return Op(name, "relayout", dims, (sides[0],), (sides[1],), origin=origin)

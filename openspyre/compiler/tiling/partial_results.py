@@ -94,12 +94,14 @@ def filled(op: Op, accumulator: Access, combine: Combine) -> Op:
     else:
         number = Iota(combine.of_truths if target.dtype == "bool" else combine.of_integers, (0,) * len(dims))
     row = "fill" if isinstance(number, Constant) else "iota"
-    return Op(f"{op.name}.begin", row, dims, (number,), (target,), origin=op.origin)
+    origin = op.origin.changed("decomposition", "TileOps", "tiles add up to its result")
+    return Op(f"{op.name}.begin", row, dims, (number,), (target,), origin=origin)
 
 
 def taken_up(op: Op, accumulator: Access, part: Access, combine: Combine) -> Op:
     dims, (total, more) = _dims(op, (accumulator, part))
-    return Op(f"{op.name}.take_up", combine.row, dims, (total, more), (total,), origin=op.origin)
+    origin = op.origin.changed("decomposition", "TileOps", "tiles add up to its result")
+    return Op(f"{op.name}.take_up", combine.row, dims, (total, more), (total,), origin=origin)
 
 
 def _dims(op: Op, accesses: tuple[Access, ...]) -> tuple[tuple[Dim, ...], tuple[Access, ...]]:

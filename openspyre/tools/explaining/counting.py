@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
 from openspyre.artifact.bundle import Bundle
 from openspyre.artifact.bundle_function import Execute
 from openspyre.artifact.launch_spec import Argument, read_launch_spec
-from openspyre.artifact.superdsc import PRESENT, Provenance, SuperDsc
+from openspyre.artifact.superdsc import Provenance, SuperDsc
 from openspyre.clock import TimedStep, Timing, time_bundle
-from openspyre.clock.kernels import Kernel, RoundTrip, Shuffle
-from openspyre.clock.places import bytes_of, outputs_of, traffic_of
+from openspyre.clock.counting import peak_macs_per_us, work_of
 from openspyre.clock.published import published_cost
-from openspyre.spec.formats import DataFormats
-from openspyre.spec.hardware import HARDWARE, Shape
 from openspyre.spec.machine import SPYRE, Machine
 from openspyre.tools.bundle import read
 from openspyre.tools.explaining.data import Names, data_bytes, operands_of
@@ -26,8 +22,6 @@ from openspyre.tools.explaining.kept_out import kept_out_by
 from openspyre.tools.explaining.planned import Plan, kept_out_of, names_of_temps, plan_of, read_asked, tiled_of
 from openspyre.tools.explaining.records import Dim, Execution, Explanation, KeptOut, Launch, Resident
 from openspyre.tools.explaining.residents import residents_of
-
-_MOVED_ALONE = ("ReStickifyOpHBM", "shuffle")  # no SFP computes anything
 
 
 class LaunchedBundle(NamedTuple):
@@ -40,18 +34,6 @@ class LaunchedBundle(NamedTuple):
     @property
     def names(self) -> Names:
         return Names.of(self.documented, self.spec, () if self.plan is None else names_of_temps(self.plan))
-
-
-class Work(NamedTuple):
-    """Of one run: bytes by place, and what the units compute."""
-
-    read: int
-    written: int
-    scratchpad: int
-    ring: int
-    host_link: int
-    macs: int
-    elements: int
 
 
 def read_bundles(directories: Sequence[Path]) -> list[LaunchedBundle]:
@@ -94,7 +76,7 @@ def _launch(bundle: LaunchedBundle, timing: Timing, whole: float, machine: Machi
         published_cost(documented).total_us,
         data_bytes(documented, bundle.spec),
         sum(
-            execution.macs / _peak_macs_per_us(documented.ops[execute.file], machine)
+            execution.macs / peak_macs_per_us(documented.ops[execute.file], machine)
             for execution, execute in zip(executions, documented.function.listed(), strict=True)
         ),
         () if bundle.plan is None else tuple(tiled_of(bundle.plan)),
@@ -142,48 +124,24 @@ def _execution(
         {part.resource.value: alone.part(part.resource) for part in (*alone.parts, *alone.serial)},
         step.time_us / whole if whole else 0.0,
         _source(op.provenance),
+        _modules(op.provenance),
+        () if op.provenance is None else op.provenance.ir_chain,
+        () if op.provenance is None else tuple(f"{c.kind} by {c.pass_name}: {c.reason}" for c in op.provenance.history),
     )
 
 
-def _source(provenance: Provenance | None) -> str:
-    """The Python line, its own or of what was fused into it; an id alone tells people nothing."""
+def _calls(provenance: Provenance | None) -> list[Provenance]:
+    """All calls that an op does, its own first."""
     if provenance is None:
-        return ""
-    if provenance.source is not None or provenance.aten_op:
-        return str(provenance)
-    return "; ".join(dict.fromkeys(filter(None, map(_source, provenance.fused_from))))
+        return []
+    return [provenance, *(call for part in provenance.fused_from for call in _calls(part))]
 
 
-def work_of(op: SuperDsc, kernel: Kernel) -> Work:
-    """What one run amounts to. An op that the hardware does not have is moved to the host and back, and computed there."""
-    if isinstance(kernel, RoundTrip):
-        down, up = sum(kernel.down), sum(kernel.up)
-        return Work(down, up, 0, 0, down + up, 0, 0)
-    traffic, points = traffic_of(op), prod(axis.size for axis in op.axes)
-    ring = kernel.bytes if isinstance(kernel, Shuffle) else _partial_sums(op)
-    product = _is_product(op)
-    elements = 0 if product or op.op in _MOVED_ALONE else points
-    macs = points if product else 0
-    return Work(traffic.read_bytes, traffic.written_bytes, traffic.scratchpad_bytes, ring, 0, macs, elements)
+def _source(provenance: Provenance | None) -> str:
+    """The Python lines, its own and of what was fused into it; an id alone tells people nothing."""
+    told = [str(call) for call in _calls(provenance) if call.source is not None or call.aten_op]
+    return "; ".join(dict.fromkeys(told))
 
 
-def _partial_sums(op: SuperDsc) -> int:
-    """What cores pass on of their results where a reduced dim is divided."""
-    cut = [(result, axis) for result in outputs_of(op) for axis in op.axes if result.scale(axis.label) != PRESENT]
-    return sum((axis.split - 1) * bytes_of(op, result) for result, axis in cut)
-
-
-def _is_product(op: SuperDsc) -> bool:
-    known = HARDWARE.get(op.op)
-    return known is not None and known.shape is Shape.CONTRACTION
-
-
-def _peak_macs_per_us(op: SuperDsc, machine: Machine) -> float:
-    match op.format:
-        case DataFormats.SEN143_FP8 | DataFormats.SEN152_FP8:
-            per_cycle = machine.fp8_macs_per_cycle_per_core
-        case DataFormats.SENINT8:
-            per_cycle = machine.int8_macs_per_cycle_per_core
-        case _:
-            per_cycle = machine.fp16_macs_per_cycle_per_core
-    return machine.cores * per_cycle * machine.core_clock_hz * 1e-6
+def _modules(provenance: Provenance | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(call.module for call in _calls(provenance) if call.module))

@@ -63,6 +63,9 @@ class Execution:
     parts_us: dict[str, float]  # how long each resource would be busy if it worked alone, one run
     share: float  # of all executions of all launches
     source: str
+    modules: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()  # what it was called in torch's graphs and in the compiler
+    history: tuple[str, ...] = ()  # what passes did to it
 
     @property
     def memory_bytes(self) -> int:

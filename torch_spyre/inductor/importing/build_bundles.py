@@ -24,10 +24,10 @@ from torch_spyre.inductor.importing.crossing_names import names_of_outputs
 from torch_spyre.inductor.importing.foreach import unfold
 from torch_spyre.inductor.importing.fx_nodes import Nodes, draws_numbers, fake_tensors, storage_of
 from torch_spyre.inductor.importing.fx_reader import Reader
-from torch_spyre.inductor.importing.hints import Names, Scopes, names_of_input, names_of_result
+from torch_spyre.inductor.importing.hints import Names, Scopes, growth_of, names_of_input, names_of_result
 from torch_spyre.inductor.importing.partition import is_taken, keep_from_compiling
 from torch_spyre.inductor.importing.views import keep_sources, name_views, separate_inputs
-from torch_spyre.inductor.launching.kernel import launch_bundle
+from torch_spyre.inductor.launching.kernel import STACK_TRACES, launch_bundle
 from torch_spyre.inductor.lowering.lower_call import NotImportable
 from torch_spyre.inductor.reporting.report import GraphReport
 
@@ -161,6 +161,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         constants=constants,
         named=tuple(_named(plan, sources, inputs, members, calls)),
         shown=tuple(reader.sizes(_shown(node, fake, inside, nodes)) for node, fake, _ in parts),
+        growth=tuple(map(growth_of, sorted(reader.symbols))),
     )  # fmt: skip
     key, kept = keep(imported)
     report.bundle(key, imported)
@@ -170,7 +171,7 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
         launch = graph.call_function(launch_bundle, (key, list(sources), places, symbols, reader.numbers))
         launch.meta |= {"val": tuple(fake for _, fake, _ in parts), "spyre_graph": kept}
         plan.launch_of |= dict.fromkeys(members, launch)
-        launch.meta["stack_trace"] = members[-1].meta.get("stack_trace")
+        launch.meta |= _provenance(members)
         crossing = _names_made(imported, parts)
         for place, (node, fake, _) in enumerate(parts):
             part = graph.call_function(operator.getitem, (launch, place))
@@ -181,6 +182,14 @@ def _replace(graph: torch.fx.Graph, members: list[Node], plan: _Plan, report: Gr
     for node in members:
         if nodes[node].mutates:
             node.replace_all_uses_with(_changed(node))
+
+
+def _provenance(members: Sequence[Node]) -> dict[str, object]:
+    """What torch's own provenance files tell of a launch: the nodes it was made of, and their lines."""
+    sources = [source for node in members for source in node.meta.get("from_node") or ()]
+    traces = [trace for node in members if (trace := node.meta.get("stack_trace"))]
+    known = {"stack_trace": members[-1].meta.get("stack_trace"), STACK_TRACES: list(dict.fromkeys(traces))}
+    return known | ({"from_node": sources} if sources else {})
 
 
 def _named(

@@ -99,17 +99,6 @@ def number_before_rounding(node: Node) -> Node:
     return node
 
 
-def origin_of(node: Node) -> str:
-    """The model's line that made a node."""
-    return _last_line(node.meta.get("stack_trace") or "")
-
-
-@lru_cache(maxsize=4096)
-def _last_line(stack_trace: str) -> str:
-    lines = [line.strip() for line in stack_trace.splitlines()]
-    return next((line for line in reversed(lines) if line.startswith("File ")), "")
-
-
 def extent_of(number: Any) -> Extent:
     """A size as a graph writes it."""
     if isinstance(number, int):

@@ -16,9 +16,9 @@ from torch_spyre.inductor.importing.fx_nodes import (
     extent_of,
     is_host_number,
     number_before_rounding,
-    origin_of,
     symbols_of,
 )
+from torch_spyre.inductor.importing.origins import origin_of
 from torch_spyre.inductor.lowering.lower_call import NotImportable
 
 Node = torch.fx.Node

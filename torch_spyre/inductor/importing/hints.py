@@ -13,7 +13,9 @@ import torch
 from openspyre.compiler.ir import Hint
 from torch_spyre._inductor.hints import PREFIX, TILES, number_of
 from torch_spyre._inductor.propagate_named_dims import declared_size, named_sizes
-from torch_spyre.inductor.graph import Extent
+from torch_spyre.inductor.graph import Extent, Growth
+from torch_spyre.inductor.importing.growing_symbols import growths
+from torch_spyre.inductor.importing.origins import lines_of
 
 Node = torch.fx.Node
 Names = tuple[tuple[str, Extent], ...]  # of a tensor's dims, with their sizes
@@ -21,9 +23,11 @@ Names = tuple[tuple[str, Extent], ...]  # of a tensor's dims, with their sizes
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What Dynamo's graph says beside what it computes: names per input, and all of it as text for keys of caches."""
+    """What Dynamo's graph says beside what it computes: names per input, what is known of symbols, and all of it as text for keys of
+    caches."""
 
     names: Mapping[int, Names]
+    growth: Mapping[str, Growth]
     text: str
 
 
@@ -38,7 +42,9 @@ def traced(module: Any, inputs: Sequence[Any]) -> Iterator[None]:
     modules = module.modules() if isinstance(module, torch.fx.GraphModule) else ()
     graphs = [part.graph for part in modules if isinstance(part, torch.fx.GraphModule)]
     hints = [found for graph in graphs for found in Scopes(graph).listed(graph)]
-    token = _traced.set(Traced(names, repr((sorted(names.items()), hints)) if names or hints else ""))
+    growth = growths()
+    said = (sorted(names.items()), hints, sorted(growth.items()))
+    token = _traced.set(Traced(names, growth, (repr(said) if any(said) else "") + lines_of(graphs)))
     try:
         yield
     finally:
@@ -48,6 +54,11 @@ def traced(module: Any, inputs: Sequence[Any]) -> Iterator[None]:
 def text_for_keys() -> str:
     known = _traced.get()
     return "" if known is None else known.text
+
+
+def growth_of(symbol: str) -> Growth:
+    known = _traced.get()
+    return Growth() if known is None else known.growth.get(symbol, Growth())
 
 
 def names_of_input(node: Node) -> Names:

@@ -9,8 +9,9 @@ import torch
 
 from openspyre.spec.sharing import shares_work
 from torch_spyre.inductor.border import OpOverload, lowerings, make_fallback, post_grad, to_copy
-from torch_spyre.inductor.importing.fx_nodes import Nodes, is_host_number, is_on_card, origin_of, symbolic_numbers
+from torch_spyre.inductor.importing.fx_nodes import Nodes, is_host_number, is_on_card, symbolic_numbers
 from torch_spyre.inductor.importing.fx_reader import ALL_RESULTS, KNOWN_NUMBERS, Reader
+from torch_spyre.inductor.importing.origins import origin_of
 from torch_spyre.inductor.lowering.lower_call import NotImportable, Unread
 from torch_spyre.inductor.lowering.lowering_cache import bound, lowered
 from torch_spyre.inductor.reporting.report import GraphReport
@@ -75,7 +76,7 @@ def _foreign_dtypes(node: Node, nodes: Nodes) -> list[str]:
 
 def _leave_out(node: Node, report: GraphReport, reason: str) -> None:
     _leave_to_eager(node)
-    report.left_out(str(node.target), reason, origin_of(node))
+    report.left_out(str(node.target), reason, str(origin_of(node)))
 
 
 def keep_from_compiling(graph: torch.fx.Graph, nodes: Nodes) -> None:

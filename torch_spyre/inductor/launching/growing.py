@@ -1,6 +1,7 @@
-"""Graphs whose sizes vary: from the second size on they run as a padded graph, of which one program serves all sizes of a bucket.
+"""Graphs whose sizes vary: they run as a padded graph, of which one program serves all sizes of a bucket.
 
-The first size has a program of its own, and so have all sizes of graphs that cannot be padded, or are small enough to be compiled quickly.
+Until it is known which sizes vary, each has a program of its own; and so have all sizes of graphs that cannot be padded, and the first
+ones of graphs that are compiled quickly.
 """
 
 from __future__ import annotations
@@ -13,22 +14,16 @@ from dataclasses import dataclass
 import torch
 
 from torch_spyre import _torch
-from torch_spyre.inductor.graph import Extent, Value, evaluate, from_text, key_of, names_in, to_text
+from torch_spyre.inductor.graph import Extent, Value, evaluate, from_text, launch_key, names_in, to_text
+from torch_spyre.inductor.lowering.alignment import blocks_of
+from torch_spyre.inductor.lowering.buckets import Buckets, buckets_of
 from torch_spyre.inductor.lowering.pad_graph import PaddedGraph, Unpaddable, pad_graph
 
 _log = logging.getLogger("spyre.compiler")
-_STEP = 64  # elements of a stick: up to there a dim is padded in memory anyway
-_STEPS = 8  # of a power of two: at most an eighth of a large size is padding
 _WORTHWHILE_CALLS = 40  # of a graph: smaller ones are compiled within some tens of milliseconds
 _SMALL_SIZES = 4  # that these have programs of their own for
 
 Numbers = Sequence[int | float | torch.Tensor]
-
-
-def bucket(size: int) -> int:
-    """The size that a size is padded to: a multiple of 64, and of an eighth of the power of two above it."""
-    step = max(_STEP, (1 << (size - 1).bit_length()) // _STEPS)
-    return -(-size // step) * step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +34,24 @@ class _Padded:
     compiled: _torch.CompiledGraph
     place: int
     larger: dict[int, int]  # by place
+    buckets: Buckets
 
     def serves(self, symbols: Sequence[int], fixed: set[tuple[int, ...]]) -> bool:
-        """Whether sizes vary together as before, and all else is as it was."""
-        together = all(symbols[place] - symbols[self.place] == more for place, more in self.larger.items())
-        return together and self.fixed(symbols) in fixed
+        """Whether sizes vary together as before, no dim is empty, and all else is as it was."""
+        others = self.fixed(symbols)
+        return (
+            self.vary_together(symbols)
+            and symbols[self.place] + self.made.least > 0
+            and (not others or others in fixed)
+        )
+
+    def vary_together(self, symbols: Sequence[int]) -> bool:
+        return all(symbols[place] - symbols[self.place] == more for place, more in self.larger.items())
+
+    @property
+    def is_quickly_compiled(self) -> bool:
+        """So that nobody who named no bounds needs buckets at once."""
+        return len(self.made.graph.calls) < _WORTHWHILE_CALLS and self.buckets.granularity is None
 
     def fixed(self, symbols: Sequence[int]) -> tuple[int, ...]:
         varying = {self.place, *self.larger}
@@ -53,30 +61,44 @@ class _Padded:
         graph, true = self.made.graph, symbols[self.place]
         kept = [size for place, size in enumerate(symbols) if place not in self.larger]
         before = dict(zip(graph.symbols, kept, strict=True))
-        after = before | {self.made.symbol: bucket(true + self.made.most) - self.made.most}
-        given = [self._filled(x, graph.values[number], after) for x, number in zip(inputs, graph.inputs, strict=True)]
+        after = before | {self.made.symbol: self.buckets.padded(true, self.made.most)}
+        given = [
+            self._filled(x, graph.values[number], after, true) for x, number in zip(inputs, graph.inputs, strict=True)
+        ]
         results = _torch.launch_graph(self.compiled, given, list(after.values()), [*numbers, true])
+        for x, filled, number in zip(inputs, given, graph.inputs, strict=True):
+            if number in graph.updated and x is not filled:
+                self._copy(filled, x, graph.values[number], true)
         return [self._cut(x, graph.values[number], before) for x, number in zip(results, graph.outputs, strict=True)]
 
-    def _filled(self, tensor: torch.Tensor, value: Value, known: dict[str, int]) -> torch.Tensor:
+    def _filled(self, tensor: torch.Tensor, value: Value, known: dict[str, int], true: int) -> torch.Tensor:
         if not self._lies_otherwise(value):
             return tensor
-        filled = tensor.new_empty_strided(_numbers(value.size, known), _numbers(value.stride, known)).zero_()
-        self._true_part(filled, value, tensor.shape).copy_(tensor)
+        filled = _clear(tensor.new_empty_strided(_numbers(value.size, known), _numbers(value.stride, known)))
+        self._copy(tensor, filled, value, true)
         return filled
 
     def _cut(self, tensor: torch.Tensor, value: Value, known: dict[str, int]) -> torch.Tensor:
         """As the graph's reader expects it: the strides of a smaller tensor, too."""
         if not self._lies_otherwise(value):
             return tensor
-        size = _numbers(value.size, known)
-        cut = tensor.new_empty_strided(size, _numbers(value.stride, known))
-        return cut.copy_(self._true_part(tensor, value, size))
+        cut = tensor.new_empty_strided(_numbers(value.size, known), _numbers(value.stride, known))
+        self._copy(tensor, cut, value, known[self.made.symbol])
+        return cut
 
-    def _true_part(self, tensor: torch.Tensor, value: Value, size: Sequence[int]) -> torch.Tensor:
-        for dim, extent in enumerate(value.size):
-            if self._varies(extent):
-                tensor = tensor.narrow(dim, 0, size[dim])
+    def _copy(self, source: torch.Tensor, target: torch.Tensor, value: Value, true: int) -> None:
+        """The true rows; one of the two has padding behind them, in each block of a flattened dim."""
+        self._true_part(target, value, true).copy_(self._true_part(source, value, true))
+
+    def _true_part(self, tensor: torch.Tensor, value: Value, true: int) -> torch.Tensor:
+        dim = 0
+        for extent in value.size:
+            blocks, shift = (self._varies(extent) and blocks_of(extent, self.made.symbol)) or (0, 0)
+            if blocks > 1:
+                tensor, dim = tensor.unflatten(dim, (blocks, -1)), dim + 1
+            if blocks:
+                tensor = tensor.narrow(dim, 0, true + shift)
+            dim += 1
         return tensor
 
     def _lies_otherwise(self, value: Value) -> bool:
@@ -94,10 +116,12 @@ class GrowingGraph:
     def __init__(self, key: str, text: str, device: int) -> None:
         self._text, self._device = text, device
         self._exact = _torch.CompiledGraph(key, text, device)
+        self._growth = from_text(text).growth
         self._alone: set[tuple[int, ...]] = set()  # sizes that have programs of their own
         self._lock = threading.Lock()
         self._padded: _Padded | None = None
         self._tried = False
+        self._assumed: tuple[int, ...] | None = None  # sizes of which it was not known yet that they vary together
 
     def launch(self, inputs: list[torch.Tensor], symbols: list[int], numbers: Numbers = ()) -> list[torch.Tensor]:
         padded = None if tuple(symbols) in self._alone or 0 in symbols else self._padded_for(symbols)
@@ -107,36 +131,53 @@ class GrowingGraph:
 
     def _padded_for(self, symbols: list[int]) -> _Padded | None:
         with self._lock:
-            if self._alone and not self._tried:
-                self._tried, self._padded = True, self._pad(symbols)
+            if not self._tried and (changed := self._changed(symbols)):
+                self._padded = self._pad(symbols, changed)
+                self._tried = self._padded is not None or bool(self._alone) or len(changed) == 1
+                self._assumed = None if self._alone else tuple(symbols)
             padded = self._padded
-            if padded is None:
-                if not self._alone:
-                    self._alone.add(tuple(symbols))
+            if padded is not None and self._assumed is not None and not padded.vary_together(symbols):
+                self._alone.add(self._assumed)
+                self._assumed = None
+                self._padded = padded = self._pad(symbols, self._changed(symbols))
+            if padded is None and self._alone:
                 return None
-            few = len(padded.made.graph.calls) < _WORTHWHILE_CALLS and len(self._alone) < _SMALL_SIZES
-            if few or not padded.serves(symbols, {padded.fixed(sizes) for sizes in self._alone}):
+            few = padded is not None and padded.is_quickly_compiled and len(self._alone) < _SMALL_SIZES
+            if padded is None or few or not padded.serves(symbols, {padded.fixed(sizes) for sizes in self._alone}):
                 self._alone.add(tuple(symbols))
                 return None
             return padded
 
-    def _pad(self, symbols: list[int]) -> _Padded | None:
+    def _changed(self, symbols: list[int]) -> dict[int, int]:
+        """Places of sizes that vary, and by how much they have. If all are known to, they are assumed to vary together."""
+        if not self._alone:
+            return (
+                dict.fromkeys(range(len(symbols)), 0) if self._growth and all(g.changes for g in self._growth) else {}
+            )
+        first = next(iter(self._alone))
+        return {place: size - first[place] for place, size in enumerate(symbols) if size != first[place]}
+
+    def _pad(self, symbols: list[int], changed: dict[int, int]) -> _Padded | None:
         """For the symbols that have changed, if all of them have by as much."""
-        graph, (first,) = from_text(self._text), self._alone
-        places = [place for place, size in enumerate(symbols) if size != first[place]]
-        if len({symbols[place] - first[place] for place in places}) != 1:
+        graph = from_text(self._text)
+        if len(set(changed.values())) != 1:
             _log.info("%s: compiled for every size, because several vary", graph.name)
             return None
-        least = min(places, key=lambda place: symbols[place])
-        larger = {place: symbols[place] - symbols[least] for place in places if place != least}
+        least = min(changed, key=lambda place: symbols[place])
+        larger = {place: symbols[place] - symbols[least] for place in changed if place != least}
         name = graph.symbols[least]
         try:
             made = pad_graph(graph, name, {graph.symbols[place]: more for place, more in larger.items()})
         except Unpaddable as reason:
             _log.info("%s: compiled for every size, because %s cannot be padded: %s", graph.name, name, reason)
             return None
-        opened = _torch.CompiledGraph(key_of(made.graph), to_text(made.graph), self._device)
-        return _Padded(made, opened, least, larger)
+        opened = _torch.CompiledGraph(launch_key(made.graph), to_text(made.graph), self._device)
+        buckets = buckets_of(self._growth[least], f"{name} of {graph.name}") if self._growth else Buckets()
+        return _Padded(made, opened, least, larger, buckets)
+
+
+def _clear(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.zero_()
 
 
 def _numbers(extents: Sequence[Extent], known: dict[str, int]) -> list[int]:

@@ -15,11 +15,14 @@ from torch_spyre.inductor.border import (
     SubgraphPythonWrapperCodegen,
     V,
     has_side_effect,
+    inductor_config,
     ir,
 )
 from torch_spyre.inductor.graph import evaluate, to_text
 from torch_spyre.inductor.graph_registry import find
 from torch_spyre.inductor.reporting.report import report_of
+
+STACK_TRACES = "spyre_stack_traces"  # in the meta of a bundle's node: the lines of all that it does
 
 
 class BundleKernel(ir.ExternKernel):
@@ -40,6 +43,7 @@ class BundleKernel(ir.ExternKernel):
         on_host = [number for number in numbers if isinstance(number, ir.IRNode)]
         super().__init__(None, ir.MultiOutputLayout(device=device), [*inputs, *on_host])
         self.key, self.symbols, self.numbers, self.on_card = key, symbols, numbers, len(inputs)
+        self.stack_traces: list[str] = V.current_node.meta.get(STACK_TRACES, [])
         self.name = V.graph.register_buffer(self)
         V.graph.register_operation(self)
         self.mutation_outputs = [
@@ -61,6 +65,9 @@ class BundleKernel(ir.ExternKernel):
             found |= ir.get_free_symbols(symbol, unbacked_only)
         return found
 
+    def get_stack_traces(self) -> Any:
+        return OrderedSet(self.stack_traces)
+
     def codegen(self, wrapper: Any) -> None:
         graph = spyre_wrapper(wrapper).graph_variable(self.key, self.layout.device.index or 0)
         inputs = ", ".join(buffer.codegen_reference() for buffer in self.inputs[: self.on_card])
@@ -70,6 +77,8 @@ class BundleKernel(ir.ExternKernel):
             for number in self.numbers
         )
         given = f"[{inputs}], [{', '.join(map(_text, self.symbols))}]" + (f", [{numbers}]" if numbers else "")
+        if inductor_config.trace.provenance_tracking_level:
+            self.codegen_comment(wrapper, graph)  # torch's files call the launch by its graph
         launch = "spyre_launch_growing" if self.symbols else "spyre_launch"
         wrapper.writeline(f"{self.get_name()} = {launch}({graph}, {given})")
 

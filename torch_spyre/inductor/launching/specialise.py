@@ -10,6 +10,7 @@ from time import perf_counter
 import torch
 
 from openspyre.backend.text_cache import TextCache
+from openspyre.card import counters
 from openspyre.card.cards import settings_in_force
 from openspyre.compiler import ir
 from openspyre.compiler.passes.choose_layouts import default_layout
@@ -17,6 +18,7 @@ from openspyre.compiler.preferred_layouts import preferred_layouts
 from openspyre.spec import progress
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.layout import SpyreTensorLayout
+from openspyre.tools.saving import kept_programs
 from torch_spyre import _torch
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout
@@ -37,8 +39,6 @@ from torch_spyre.ops import compilations
 from torch_spyre.ops.plans import CallPlan, ResultPlan
 from torch_spyre.ops.programs import compile_program, constant_tensors, note_refusal, plan_text, planning
 
-_counts = {"compiled": 0, "found": 0, "retiled": 0}
-
 
 @with_room_for_frames
 @without_collections()
@@ -52,7 +52,7 @@ def specialise(
             before, shapes = _torch.retilings(), _shapes(inputs)
             plan = launch.find() or launch.compile()
             if retiled := retile(plan.preferred, inputs):
-                _counts["retiled"] += len(retiled)
+                counters.count("retiled_weights", len(retiled))
                 launch = replace(launch, retiled=retiled)
                 continue
             progress.stage("loading the program")
@@ -74,11 +74,12 @@ class _Launch:
 
     def find(self) -> Specialised | None:
         start, request = perf_counter(), self.request()
-        text = None if debugging() or tells_cost() or not _caching() else _kept().find(request)
+        anew = debugging() or tells_cost() or kept_programs.keeping() or not _caching()
+        text = None if anew else _kept().find(request)
         found = specialised.from_text(text) if text is not None else None
         if text is None or found is None or not _serves(found[0], self.inputs):
             return None
-        _counts["found"] += 1
+        counters.count("text_cache_hits")
         plan, facts = found
         told = self._watch().specialisation
         told.take_facts(facts)
@@ -101,7 +102,7 @@ class _Launch:
 
     def compile(self, refusal: SpyreError | None = None) -> Specialised:
         """Without fusion if the card has refused what it made."""
-        _counts["compiled"] += 1
+        counters.count("graph_compiles")
         compilations.note(self.graph.name, self._facts())
         progress.stage("lowering", f"{len(self.graph.calls)} calls")
         before, watch, request = _torch.retilings(), self._watch(), self.request()
@@ -162,7 +163,8 @@ def _serves(plan: Specialised, inputs: Sequence[torch.Tensor]) -> bool:
 
 def counts() -> dict[str, int]:
     """Graphs specialised in this process: compiled here, and found on disk; and parameters re-tiled for them."""
-    return dict(_counts)
+    now = counters.reading().process
+    return {"compiled": now.graph_compiles, "found": now.text_cache_hits, "retiled": now.retiled_weights}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,8 @@ def compile_graph(
         preferred=_preferred(program, lowered, names, inputs),
         tensors=constant_tensors(lowered),
         predicted=() if whole is None else whole.predicted,
+        described="" if whole is None else whole.described,
+        work=None if whole is None else whole.work,
     )
 
 

@@ -13,12 +13,14 @@ from openspyre.clock import ClassTime
 from openspyre.program.lines import InvalidProgram
 from openspyre.program.model import Program
 from openspyre.program.text import parse_program, print_program
+from openspyre.spec.counters import LaunchWork, words
 from openspyre.spec.errors import SpyreError
 from openspyre.spec.formats import DataFormats, ElementArrangement
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.packing import packed, unpacked, value_bytes
 from torch_spyre.inductor.launching.parameters import Preference
 from torch_spyre.ops.calls import dtype_name
+from torch_spyre.ops.kernel_provenance import register_provenance
 from torch_spyre.ops.plans import CallPlan, ConstantTensor, ResultPlan
 
 
@@ -40,12 +42,15 @@ class Specialised:
     draws: tuple[int, ...] = ()
     tensors: tuple[ConstantTensor, ...] = ()
     predicted: tuple[ClassTime, ...] = ()
+    described: str = ""
+    work: LaunchWork | None = None
     found: bool = False
 
     def load(self, shapes: tuple[int, ...]) -> CallPlan:
         """On the card, as the C++ cache keeps it; `shapes` are the inputs' buffers' that it is for."""
+        register_provenance(self.described)
         return CallPlan(
-            programs.load(self.program).number if self.program is not None else 0,
+            programs.load(self.program, self.work).number if self.program is not None else 0,
             self.symbols,
             self.offsets,
             self.numbers,
@@ -57,6 +62,7 @@ class Specialised:
             draws=self.draws,
             tensors=self.tensors,
             predicted=self.predicted,
+            described=self.described,
         )
 
 
@@ -74,6 +80,8 @@ def to_text(plan: Specialised, facts: dict[str, Any]) -> str:
         "preferred": [[place, _layout_fields(layout)] for place, layout in plan.preferred],
         "tensors": [_tensor_fields(tensor) for tensor in plan.tensors],
         "predicted": plan.predicted,
+        "described": plan.described,
+        "work": plan.work and words(plan.work),
     }
     return json.dumps(head) + "\n" + (print_program(plan.program) if plan.program is not None else "")
 
@@ -95,6 +103,8 @@ def from_text(text: str) -> tuple[Specialised, dict[str, Any]] | None:
             tuple(map(int, head["draws"])),
             tuple(_tensor(*fields) for fields in head["tensors"]),
             tuple(ClassTime(str(name), float(us), float(off)) for name, us, off in head["predicted"]),
+            str(head["described"]),
+            head["work"] and LaunchWork(*map(int, head["work"])),
             found=True,
         )
         return plan, dict(head["facts"])

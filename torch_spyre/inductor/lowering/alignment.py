@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from torch_spyre.inductor.graph import Extent, Value, evaluate, names_in
+from torch_spyre.inductor.graph import Extent, Value, evaluate
 
 _SAMPLES = (997, 1009)  # sizes that no stride of a model is a multiple of
 _OTHERS = 8209  # and that of the other symbols
@@ -34,7 +36,10 @@ class Placement:
 
 
 def placement(view: Value, whole: Value, symbol: str, symbols: tuple[str, ...]) -> Placement:
-    """NotAligned where the padded dim of the view is none of the buffer's."""
+    """NotAligned where the padded dim of the view is none of the buffer's. Dims are those of the two in blocks."""
+    view, whole = in_blocks(view, symbol), in_blocks(whole, symbol)
+    if not all(map(_only_sums_and_products, (*view.stride, view.offset, *whole.stride))):
+        raise NotAligned(f"a view of {whole.buffer} begins or steps by a part of {symbol}")
     first, second = (_placed(view, whole, dict.fromkeys(symbols, _OTHERS) | {symbol: n}) for n in _SAMPLES)
     if first[0] != second[0]:
         raise NotAligned(f"a view of {whole.buffer} steps otherwise for other sizes")
@@ -54,13 +59,81 @@ def placement(view: Value, whole: Value, symbol: str, symbols: tuple[str, ...]) 
 
 def shift_of(extent: Extent, symbol: str) -> int | None:
     """c of an extent that is the symbol + c; None for any other."""
-    if isinstance(extent, int) or symbol not in names_in(extent):
+    blocks = blocks_of(extent, symbol)
+    return blocks[1] if blocks is not None and blocks[0] == 1 else None
+
+
+def blocks_of(extent: Extent, symbol: str) -> tuple[int, int] | None:
+    """k and c of an extent that is k * (symbol + c): so many blocks of rows, as a batch that is flattened; None for any other."""
+    if isinstance(extent, int):
         return None
-    try:
-        first, second = (evaluate(extent, {symbol: n}) - n for n in _SAMPLES)
-    except ValueError:  # other symbols are in it
-        return None
-    return first if first == second else None
+    factor, rest = _line(extent, symbol) or (0, 0)
+    return (factor, rest // factor) if factor >= 1 and rest % factor == 0 else None
+
+
+def in_blocks(value: Value, symbol: str) -> Value:
+    """The value with flattened dims as two: blocks, and rows of a block."""
+    sizes: list[Extent] = []
+    strides: list[Extent] = []
+    for extent, step in zip(value.size, value.stride, strict=True):
+        blocks, rows = blocks_of(extent, symbol) or (1, 0)
+        if blocks == 1:
+            sizes.append(extent)
+            strides.append(step)
+        else:
+            sizes += [blocks, f"{symbol} + {rows}"]
+            strides += [f"({step})*({symbol} + {rows})", step]
+    return Value(value.buffer, value.dtype, tuple(sizes), tuple(strides), value.offset)
+
+
+@lru_cache(maxsize=1 << 14)
+def _line(extent: str, symbol: str) -> tuple[int, int] | None:
+    """a and b of an extent that is a * symbol + b, whatever the symbol is."""
+    return _line_of(ast.parse(extent, mode="eval").body, symbol)
+
+
+def _line_of(node: ast.AST, symbol: str) -> tuple[int, int] | None:
+    match node:
+        case ast.Constant(value=int(number)):
+            return 0, number
+        case ast.Name(id=name):
+            return (1, 0) if name == symbol else None
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            found = _line_of(operand, symbol)
+            return found and (-found[0], -found[1])
+        case ast.BinOp(left=left, op=op, right=right):
+            first, second = _line_of(left, symbol), _line_of(right, symbol)
+            if first is None or second is None:
+                return None
+            match op:
+                case ast.Add():
+                    return first[0] + second[0], first[1] + second[1]
+                case ast.Sub():
+                    return first[0] - second[0], first[1] - second[1]
+                case ast.Mult() if 0 in (first[0], second[0]):
+                    return first[0] * second[1] + first[1] * second[0], first[1] * second[1]
+    return None
+
+
+@lru_cache(maxsize=1 << 14)
+def _only_sums_and_products(extent: Extent) -> bool:
+    """Two samples tell how it grows: no quotient, no remainder, nothing that is cut."""
+    return isinstance(extent, int) or _is_polynomial(ast.parse(extent, mode="eval").body)
+
+
+def _is_polynomial(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant() | ast.Name():
+            return True
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _is_polynomial(operand)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Pow(), right=right):
+            return _is_polynomial(left) and _is_polynomial(right)
+        case ast.Call(
+            func=ast.Name(id="max"), args=[ast.Constant(value=1), size]
+        ):  # strides beside a dim that is never empty
+            return _is_polynomial(size)
+    return False
 
 
 def _check_rows(view: Value, whole: Value, symbol: str, found: Placement) -> None:

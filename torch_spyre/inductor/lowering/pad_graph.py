@@ -1,7 +1,8 @@
 """A graph for all sizes up to a bucket's: dims of one symbol are padded, and what would read across the padding is masked.
 
 The symbol then stands for the bucket's size, and a number that each launch brings for the true one. Padding comes behind the true
-elements of a dim: pointwise calls may compute on it, sums and products along it see 0, maxima and scores -inf, indices 0.
+elements of a dim, or of each block of a dim that is a flattened batch: pointwise calls may compute on it, sums and products along it
+see 0, maxima and scores -inf, indices 0; where rows are written, the first is written again.
 A call that is not understood so makes the graph `Unpaddable`: it is compiled for every size.
 """
 
@@ -18,102 +19,123 @@ from torch_spyre.inductor.graph import (
     Extent,
     Graph,
     GraphCall,
-    Named,
-    Number,
     Ref,
     Value,
     names_in,
     unified,
 )
-from torch_spyre.inductor.lowering.alignment import NotAligned, Placement, placement, shift_of
+from torch_spyre.inductor.lowering.alignment import NotAligned, Placement, blocks_of, in_blocks, placement, shift_of
+from torch_spyre.inductor.lowering.padded_values import LOWEST, AddedValues, Unpaddable
 from torch_spyre.ops import eager
 from torch_spyre.ops.calls import Binding
 
-
-class Unpaddable(NotImplementedError):
-    """Why a graph cannot serve other sizes than its own."""
-
-
-_ALIKE = {"prims.convert_element_type.default", "aten.clone.default", "aten._to_copy.default", "aten.copy.default"}
+_ALIKE = {
+    "prims.convert_element_type.default",
+    "aten.clone.default",
+    "aten._to_copy.default",
+    "aten.copy.default",
+    "aten.copy_.default",
+}
 _MADE = ("full", "zeros", "ones", "empty", "scalar_tensor", "new_")
 _GATHERS = {"embedding": (1,), "index_select": (2,), "gather": (2,), "index.Tensor": (1,)}  # arguments that are indices
+_WRITES = {"scatter.src": (2, 3), "scatter.value": (2,)}  # index and what is written, which lie alike
 _PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)}
 _ATTENTION = "aten._scaled_dot_product_fused_attention_overrideable.default"
-_LOWEST = float("-inf")
 _FILLS: dict[str, int | bool | float] = {  # what changes no fold
-    "sum": 0, "nansum": 0, "count_nonzero": 0, "any": False, "all": True, "prod": 1, "amax": _LOWEST, "amin": -_LOWEST,
+    "sum": 0, "nansum": 0, "count_nonzero": 0, "any": False, "all": True, "prod": 1, "amax": LOWEST, "amin": -LOWEST,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class PaddedGraph:
-    """A graph for sizes up to the symbol's; it takes one number more, the last: the true size. Extents are up to symbol + `most`."""
+    """A graph for sizes up to the symbol's; it takes one number more, the last: the true size.
+
+    Extents are from symbol + `least` to symbol + `most`, and none may be empty.
+    """
 
     graph: Graph
     symbol: str
+    least: int
     most: int
 
 
 def pad_graph(graph: Graph, symbol: str, others: Mapping[str, int]) -> PaddedGraph:
     """Other symbols that vary with this one are always so much larger."""
     padding = _Padding(unified(graph, symbol, others), symbol)
-    return PaddedGraph(padding.run(), symbol, max(padding.shifts, default=0))
+    return PaddedGraph(padding.run(), symbol, min(padding.shifts, default=0), max(padding.shifts, default=0))
 
 
-class _Padding:
+class _Padding(AddedValues):
     def __init__(self, graph: Graph, symbol: str) -> None:
-        self.graph, self.symbol = graph, symbol
-        self.values = list(graph.values)
-        self.calls: list[GraphCall] = []
+        super().__init__(graph, symbol)
         self.shifts: set[int] = set()  # of extents: how much larger than the symbol they are
-        self.true_size = Number(graph.numbers, "int64")
         self.wholes: dict[str, Value] = {}
         for value in graph.values:
             self.wholes.setdefault(value.buffer, value)
-        self._shared: dict[object, int] = {}  # numbers of values made once: masks, masked values, picked rows
         self._moved: dict[int, int] = {}  # views of rows at the end: the number of the value that has them
 
     def run(self) -> Graph:
         graph, places = self.graph, [self._placed(value) for value in self.graph.values]
-        if any(place is not None and number in graph.updated for number, place in enumerate(places)):
-            raise Unpaddable("an input of the padded size is written in place")
         tails = {number: place for number, place in enumerate(places) if place is not None and place.tail is not None}
         if any(number in tails for number in (*graph.inputs, *graph.outputs)):
             raise Unpaddable("an input or output begins at the end of another")
         known = {graph.values[number].buffer for number in graph.inputs}
         for call in graph.calls:
+            self.origin = call.origin.changed("rewrite", "pad_graph", "one program serves all sizes of a bucket")
             for number in _references(call.arguments):
                 if number in tails and number not in self._moved:
                     self._moved[number] = self._rows(number, tails[number])
-            if any(number in tails for number in call.results):
-                raise Unpaddable(f"{call.target} writes into the end of a buffer")
+            if any(
+                number in tails or self._stops_early(number, places[number]) for number in call.results if number >= 0
+            ):
+                raise Unpaddable(f"{call.target} writes a part of a buffer")
             self._add(replace(call, arguments=tuple(map(self._seen, call.arguments))))
             written = {self.values[number].buffer for number in call.results if number >= 0}
             if written & known:  # what was made of it before is old
                 self._shared, self._moved = {}, {}
             known |= written
-        return replace(graph, values=tuple(self.values), calls=tuple(self.calls), numbers=graph.numbers + 1)
+        numbers = graph.numbers + 1
+        return replace(
+            graph, name=f"{graph.name} padded", values=tuple(self.values), calls=tuple(self.calls), numbers=numbers
+        )
 
     # --- what may be padded ----------------------------------------------------------------------------------------------
 
     def _placed(self, value: Value) -> Placement | None:
         if not any(self._mentions(extent) for extent in (*value.size, *value.stride, value.offset)):
             return None
-        shifts = [shift_of(extent, self.symbol) for extent in value.size if self._mentions(extent)]
-        if None in shifts:
-            raise Unpaddable(f"a size is {', '.join(map(str, value.size))}, not {self.symbol} and a number")
-        self.shifts |= {shift for shift in shifts if shift is not None}
+        for extent in filter(self._mentions, value.size):
+            blocks = blocks_of(extent, self.symbol)
+            if blocks is None:
+                raise Unpaddable(f"a size is {', '.join(map(str, value.size))}, not {self.symbol} and a number")
+            self.shifts.add(blocks[1])
         try:
             return placement(value, self.wholes[value.buffer], self.symbol, self.graph.symbols)
         except NotAligned as problem:
             raise Unpaddable(str(problem)) from None
 
-    def _mentions(self, extent: Extent) -> bool:
-        return isinstance(extent, str) and self.symbol in names_in(extent)
+    def _stops_early(self, number: int, place: Placement | None) -> bool:
+        """Whether padding of a view is true rows of its buffer."""
+        if place is None:
+            return False
+        view, whole = (
+            in_blocks(v, self.symbol) for v in (self.values[number], self.wholes[self.values[number].buffer])
+        )
+        padded = [
+            (shift, step[0])
+            for extent, step in zip(view.size, place.steps, strict=True)
+            if step is not None and (shift := shift_of(extent, self.symbol)) is not None
+        ]
+        return any(place.start[dim] + shift != shift_of(whole.size[dim], self.symbol) for shift, dim in padded)
 
     def _is_padded(self, number: int, dim: int | None = None) -> bool:
         size = self.values[number].size
         return any(map(self._mentions, size)) if dim is None else bool(size) and self._mentions(size[dim])
+
+    def _refuse_blocks(self, name: str, *extents: Extent) -> None:
+        """For calls in which rows of one block would meet the padding of another."""
+        if any((blocks_of(extent, self.symbol) or (1, 0))[0] > 1 for extent in extents):
+            raise Unpaddable(f"{name} goes over a flattened dim")
 
     def _seen(self, argument: Argument) -> Argument:
         """With rows at the end in buffers of their own."""
@@ -143,6 +165,8 @@ class _Padding:
             sized = call.arguments
         if self.symbol in _names(sized):
             raise Unpaddable(f"{call.target} computes with the size")
+        if call.target == "prims.iota.default" or name in ("tril", "triu"):  # they count rows
+            self._refuse_blocks(name, *self.values[call.results[0]].size)
         if call.target in _ALIKE or call.target == "prims.iota.default" or name.startswith(_MADE):
             return call
         found = eager.binding_of(call.target)
@@ -168,6 +192,9 @@ class _Padding:
         padded = [self._mentions(extent) for extent, _ in pieces]
         if not any(padded) or len(pieces) == 1:
             return call
+        self._refuse_blocks(name, *(extent for extent, _ in pieces))
+        if padded.index(True) == len(padded) - 1:
+            return call  # the padding is at the end
         if padded == [True, False] and pieces[1][0] == 1:
             return self._appended(call, dim, _reference(pieces[1][1]))
         raise Unpaddable(f"{name} joins along the padded dim")
@@ -184,7 +211,7 @@ class _Padding:
         here = self._along(last, dim, len(result.size))
         stride = tuple(0 if d == dim else step for d, step in enumerate(new.stride))
         everywhere = self._view(row, result.size, stride, new.offset)
-        return GraphCall("aten.where.self", (Ref(here), Ref(everywhere), Ref(joined)), call.results, call.origin)
+        return GraphCall("aten.where.self", (Ref(here), Ref(everywhere), Ref(joined)), call.results, self.origin)
 
     def _reduced(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
         x = _reference(call.arguments[0])
@@ -213,14 +240,16 @@ class _Padding:
             return call
         if name not in ("_softmax", "_log_softmax"):
             raise Unpaddable(f"{name} goes over the padded dim")
-        return _with(call, 0, Ref(self._masked(x, int(dim), _LOWEST)))
+        return _with(call, 0, Ref(self._masked(x, int(dim), LOWEST)))
 
     def _attended(self, call: GraphCall) -> GraphCall:
         query, key, value = (_reference(argument) for argument in call.arguments[:3])
         bias, causal = call.arguments[3], call.arguments[5]
         if not self._is_padded(key, -2):
             return call
-        lengths = [shift_of(self.values[number].size[-2], self.symbol) for number in (query, key)]
+        rows = [self.values[number].size[-2] for number in (query, key)]
+        self._refuse_blocks("attention", *rows)
+        lengths = [shift_of(length, self.symbol) for length in rows]
         if causal and lengths[0] != lengths[1]:
             raise Unpaddable("attention of queries that do not end with the keys")
         call = _with(call, 1, Ref(self._masked(key, -2, 0)))
@@ -228,7 +257,7 @@ class _Padding:
         if isinstance(bias, Ref):
             if not self._is_padded(bias.value, -1):
                 raise Unpaddable("attention's mask does not go along the keys")
-            return _with(call, 3, Ref(self._masked(bias.value, -1, _LOWEST)))
+            return _with(call, 3, Ref(self._masked(bias.value, -1, LOWEST)))
         return call if causal else _with(call, 3, Ref(self._length_mask(query, self.values[key].size[-2])))
 
     def _multiplied(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
@@ -243,11 +272,54 @@ class _Padding:
 
     def _gathered(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
         """Padded indices choose the first row, which is there."""
+        self._refuse_blocks(name, *self.values[_reference(call.arguments[0])].size)
+        if name == "index_copy" or name in _WRITES:
+            return self._written(call, name)
         if name not in _GATHERS:
             raise Unpaddable(f"{name} would write padding")
+        if name == "index.Tensor":
+            call = _with(call, 1, self._from_the_true_end(call))
         for place in _GATHERS[name]:
             call = _with(call, place, self._without_padding(call.arguments[place]))
         return call
+
+    def _written(self, call: GraphCall, name: str) -> GraphCall:
+        """In place of padding the first row is written once more, to where it goes anyway."""
+        dim = call.arguments[1]
+        along: dict[int, tuple[Extent, ...]]
+        if name == "index_copy":
+            source = self.values[_reference(call.arguments[3])].size
+            assert isinstance(dim, int)
+            index = self.values[_reference(call.arguments[2])].size or (1,)
+            along = {2: index, 3: tuple(n if d == dim % len(source) else 1 for d, n in enumerate(source))}
+        else:
+            along = {place: self.values[_reference(call.arguments[2])].size for place in _WRITES[name]}
+        for place, extents in along.items():
+            for d, extent in enumerate(extents):
+                if self._mentions(extent):
+                    self._refuse_blocks(name, extent)
+                    first = self._first_for_padding(_reference(call.arguments[place]), d, extent)
+                    call = _with(call, place, Ref(first))
+        return call
+
+    def _from_the_true_end(self, call: GraphCall) -> Argument:
+        """Indices that count from the end of a padded dim."""
+        table, indices = self.values[_reference(call.arguments[0])], call.arguments[1]
+        assert isinstance(indices, tuple)
+        kinds = {self.values[index.value].dtype for index in indices if isinstance(index, Ref)}
+        if any(map(self._mentions, table.size)) and not kinds <= {"int64", "int32"}:
+            raise Unpaddable("a mask chooses rows")  # of as many dims as it has
+
+        def from_the_end(dim: int, index: Argument) -> Argument:
+            if not isinstance(index, Ref) or not self._mentions(table.size[dim]):
+                return index
+            value, shift = self.values[index.value], shift_of(table.size[dim], self.symbol)
+            less = self._result("aten.lt.Scalar", (index, 0), "bool", value.size)
+            ahead = self._result("aten.add.Tensor", (index, self.true_size, 1), value.dtype, value.size)
+            moved = self._result("aten.add.Scalar", (Ref(ahead), shift, 1), value.dtype, value.size)
+            return Ref(self._result("aten.where.self", (Ref(less), Ref(moved), index), value.dtype, value.size))
+
+        return tuple(from_the_end(dim, index) for dim, index in enumerate(indices))
 
     def _without_padding(self, index: Argument) -> Argument:
         match index:
@@ -264,94 +336,13 @@ class _Padding:
         x, dim = _reference(call.arguments[0]), _given(call, binding, "dim")
         if binding.rows[0].kind is Kind.SORT and self._padded_among(x, dim):
             raise Unpaddable(f"{name} goes over the padded dim")
+        self._refuse_blocks(name, *(self.values[x].size[d] for d in self._padded_among(x, dim)))
         return call  # a running sum has the padding behind it
 
     def _padded_among(self, x: int, dims: Any) -> list[int]:
         rank = len(self.values[x].size)
         chosen = range(rank) if dims is None or dims == () else dims if isinstance(dims, tuple) else (dims,)
         return [dim for dim in chosen if rank and self._is_padded(x, dim)]
-
-    # --- what is added ---------------------------------------------------------------------------------------------------
-
-    def _made(self, key: object, make: Callable[[], int]) -> int:
-        if key not in self._shared:
-            self._shared[key] = make()
-        return self._shared[key]
-
-    def _result(self, target: str, arguments: tuple[Argument, ...], dtype: str, size: tuple[Extent, ...]) -> int:
-        number, buffer = len(self.values), f"padding{len(self.values)}"
-        self.values.append(Value(buffer, dtype, size, _dense(size)))
-        self.calls.append(GraphCall(target, arguments, (number,)))
-        return number
-
-    def _view(self, number: int, size: tuple[Extent, ...], stride: tuple[Extent, ...], offset: Extent = 0) -> int:
-        of = self.values[number]
-        self.values.append(Value(of.buffer, of.dtype, size, stride, offset))
-        return len(self.values) - 1
-
-    def _places(self, length: Extent, first: int = 0) -> int:
-        """first, first + 1, ..."""
-        text: Argument = Expression(length) if isinstance(length, str) else length
-        made = (Named("dtype", "int64"), Named("device", "spyre:0"), False)
-        arguments = (text, first, 1, *made)
-        return self._made(
-            ("places", length, first), lambda: self._result("prims.iota.default", arguments, "int64", (length,))
-        )
-
-    def _along(self, line: int, dim: int, rank: int) -> int:
-        """A line of values as a tensor with one dim that is not 1."""
-        size: tuple[Extent, ...] = tuple(self.values[line].size[0] if d == dim else 1 for d in range(rank))
-        return self._view(line, size, tuple(int(d == dim) for d in range(rank)))
-
-    def _behind(self, extent: Extent) -> int:
-        """True for the padding of a dim."""
-        shift = shift_of(extent, self.symbol)
-        assert shift is not None
-
-        def make() -> int:
-            places = Ref(self._places(extent, -shift))
-            return self._result("aten.ge.Scalar", (places, self.true_size), "bool", (extent,))
-
-        return self._made(("behind", shift), make)
-
-    def _masked(self, number: int, dim: int, fill: object) -> int:
-        value = self.values[number]
-        dim %= len(value.size)
-
-        def make() -> int:
-            mask = self._along(self._behind(value.size[dim]), dim, len(value.size))
-            arguments = (Ref(number), Ref(mask), fill)
-            return self._result("aten.masked_fill.Scalar", arguments, value.dtype, value.size)  # type: ignore[arg-type]
-
-        return self._made((number, dim, fill, type(fill)), make)
-
-    def _length_mask(self, query: int, keys: Extent) -> int:
-        """Scores of padded keys are -inf for every query."""
-        dtype, rank, queries = self.values[query].dtype, len(self.values[query].size), self.values[query].size[-2]
-
-        def make() -> int:
-            made = (Named("dtype", dtype), Named("layout", "strided"), Named("device", "spyre:0"), False)
-            zeros = self._result("aten.full.default", ((Expression(str(keys)),), 0.0, *made), dtype, (keys,))
-            line = self._masked(zeros, 0, _LOWEST)
-            return self._view(line, (*(1,) * (rank - 2), queries, keys), (*(0,) * (rank - 1), 1))
-
-        return self._made(("length", dtype, rank, queries, keys), make)
-
-    def _rows(self, number: int, place: Placement) -> int:
-        """Rows so far from the true end, in a buffer of their own, and the view of them."""
-        view, tail = self.values[number], place.tail
-        whole_number = next(n for n, v in enumerate(self.graph.values) if v.buffer == view.buffer)
-        whole = self.values[whole_number]
-        assert tail is not None
-        along = [n for n, step in zip(view.size, place.steps, strict=True) if step is not None and step[0] == tail]
-        count = along[0] if along else 1
-        assert isinstance(count, int)
-        places = Ref(self._places(count, -place.back))
-        index = self._result("aten.add.Tensor", (places, self.true_size, 1), "int64", (count,))
-        size = tuple(count if dim == tail else n for dim, n in enumerate(whole.size))
-        picked = self._result("aten.index_select.default", (Ref(whole_number), tail, Ref(index)), whole.dtype, size)
-        stride, offset = place.in_buffer(self.values[picked].stride)
-        return self._view(picked, view.size, stride, offset)
 
 
 def _references(arguments: tuple[Argument, ...]) -> list[int]:
@@ -389,16 +380,6 @@ def _given(call: GraphCall, binding: Binding, name: str) -> Any:
 
 def _with(call: GraphCall, place: int, argument: Argument) -> GraphCall:
     return replace(call, arguments=(*call.arguments[:place], argument, *call.arguments[place + 1 :]))
-
-
-def _dense(size: tuple[Extent, ...]) -> tuple[Extent, ...]:
-    strides: list[Extent] = []
-    step: Extent = 1
-    for extent in reversed(size):
-        strides.append(step)
-        known = isinstance(step, int) and isinstance(extent, int)
-        step = step * extent if known else f"({step})*({extent})"  # type: ignore[operator]
-    return tuple(reversed(strides))
 
 
 _Rule = Callable[[_Padding, GraphCall, Binding, str], GraphCall]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from openspyre.artifact.emitted import Emitted
@@ -30,11 +32,30 @@ def debugging() -> bool:
     return bool(inductor_config.trace.enabled)
 
 
+@dataclass(slots=True)
+class LastGraph:
+    """A graph that was specialised, and its bundle if it was compiled here."""
+
+    key: str
+    graph: Graph
+    emitted: Emitted | None = None
+
+
+_last: deque[LastGraph] = deque(maxlen=8)
+
+
+def last_graphs() -> list[LastGraph]:
+    """The oldest first, for reports."""
+    return list(_last)
+
+
 class Watch:
     """Sees one graph being specialised; `specialisation` is what it has seen."""
 
     def __init__(self, key: str, graph: Graph, symbols: dict[str, int]) -> None:
         self.specialisation = Specialisation(symbols)
+        self._seen = LastGraph(key, graph)
+        _last.append(self._seen)
         self._before: Program | None = None
         self._number = 0
         self._directory = _directory(graph, key) if debugging() else None
@@ -54,6 +75,7 @@ class Watch:
         _log.debug("%s: %s: %d ops, %.2f ms", program.name, name, sum(1 for _ in listed(program.body)), seconds * 1e3)
 
     def saw_bundle(self, emitted: Emitted, seconds: float) -> None:
+        self._seen.emitted = emitted
         tensors = [a for a in emitted.arguments if a.role not in ("pool", "number") and a.value is None]
         self.specialisation.seconds["emit"] = seconds
         self.specialisation.ops = len(emitted.executions)
@@ -136,4 +158,4 @@ def _turned(program: Program) -> list[Relayout]:
 def _told(op: Op, access: Access, buffers: dict[str, Buffer], reason: str) -> Relayout:
     role = buffers[access.buffer].role
     tensor = access.buffer if role is Role.TEMP else f"{role} {access.buffer}"
-    return Relayout(op.name, tensor, moved_bytes(op, access), reason, op.origin)
+    return Relayout(op.name, tensor, moved_bytes(op, access), reason, str(op.origin))

@@ -71,7 +71,7 @@ class Specialisation:
             for t in self.turned
         ]
         lines += [
-            f"      {e.row} is an extension of this card: {e.reason}{_at(e.origin)}"
+            f"      {e.row} is an extension of this card: {e.reason}{_at(str(e.origin))}"
             for e in dict.fromkeys(self.extensions)
         ]
         lines += [f"      runs without fusion, which made it wrong: {problem}" for problem in self.refused_fusion]
