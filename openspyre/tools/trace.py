@@ -22,6 +22,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--card", type=Path, metavar="DIR",
         help="also write the trace that a real card would leave, with its kernels' ideal cycles, for aiu-trace-analyzer",
     )  # fmt: skip
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="also draw it: rows of host, streams, steps, a real card"
+    )
     parser.set_defaults(run=run)
 
 
@@ -33,12 +36,15 @@ def _count(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     from openspyre.tools.tracing.card_trace import write_card_trace
+    from openspyre.tools.tracing.picture import write_picture
     from openspyre.tools.tracing.reading import read_trace
     from openspyre.tools.tracing.summary import summarise, text_of
 
     trace = read_trace(options.trace)
     summary = summarise(trace, options.top)
     written = write_card_trace(trace, options.card) if options.card is not None else None
+    if options.picture is not None:
+        write_picture(trace, options.picture)
     if options.json:
         found = summary.as_json() | (
             {"card": {"trace": str(written.trace), "acelyzer": written.command}} if written else {}
@@ -46,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(found, indent=2))
         return 0
     print(text_of(summary))
+    if options.picture is not None:
+        print(f"\n{options.picture}: the same as a picture, for a browser")
     if written is not None:
         print(
             f"\n{written.trace}: as a real card would leave it, {written.kernels} kernels; to analyse it:\n  {written.command}"

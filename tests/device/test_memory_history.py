@@ -217,7 +217,8 @@ def test_frees_after_the_recording_leave_nothing_behind(recorded):
     with pytest.raises(InvalidArgument, match="_record_memory_history"):
         torch.spyre.memory_by_line()
     here = inspect.currentframe().f_code.co_name
-    assert [frame["name"] for frame in _frames_of_blocks()].count(here) == 1  # kept is known still, as torch.cuda does it
+    names = [frame["name"] for frame in _frames_of_blocks()]
+    assert names.count(here) == 1  # kept is known still, as torch.cuda does it
     memory._record_memory_history()
     del kept, again
     assert _actions(_trace()) == ["free_requested", "free_completed", "free_requested", "free_completed", "snapshot"]

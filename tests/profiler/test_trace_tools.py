@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -54,6 +55,33 @@ def test_packed_traces_are_read(trace):
     packed = trace.with_suffix(".json.gz")
     packed.write_bytes(gzip.compress(trace.read_bytes()))
     assert summarise(read_trace(packed)).launches == summarise(read_trace(trace)).launches
+
+
+def test_a_picture_draws_every_row_and_what_fits_with_its_name(trace, tmp_path, capsys):
+    drawn = tmp_path / "trace.svg"
+    assert main(["trace", str(trace), "--picture", str(drawn)]) == 0
+    assert str(drawn) in capsys.readouterr().out
+    root = ElementTree.parse(drawn).getroot()
+    words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    for row in ("card 0, stream 0", "card 0, stream 0: steps", "card 0 (predicted)"):
+        assert row in words
+    width = float(root.get("width"))
+    bars = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if rect.get("height") == "24"]
+    assert all(0 < float(bar.get("width")) and float(bar.get("x")) + float(bar.get("width")) < width for bar in bars)
+    told = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(told) == len(bars)
+    events = json.loads(trace.read_text())["traceEvents"]
+    of_card = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy") and e.get("ph") == "X"]
+    apart = sum(1 for one in told if one.startswith(tuple({e["name"] for e in of_card})))
+    assert 3 <= apart <= len(of_card)  # three launches are long; what is short stands together
+
+
+def test_a_picture_that_cannot_be_made_is_refused(trace, tmp_path, capsys):
+    assert main(["trace", str(trace), "--picture", str(tmp_path / "none" / "x.svg")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
+    trace.write_text("[]")
+    assert main(["trace", str(trace), "--picture", str(tmp_path / "x.svg")]) == 1
+    assert "nothing to draw" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.99])
