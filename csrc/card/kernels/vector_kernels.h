@@ -18,6 +18,8 @@ using Lane = uint32_t;  // the 32 bits of a register's lane
 using MapKernel = void (*)(Lane* target, const Lane* a, const Lane* b, const Lane* c, int64_t n);
 // Words of a seed's stream: `words` are the lanes of seed low, high, offset low, high.
 using DrawKernel = void (*)(Lane* target, const Lane* place, const Lane* const* words, int64_t n);
+// target[l] = table[the upper 18 bits of a[l]]
+using LookUpKernel = void (*)(Lane* target, const Lane* a, const Lane* table, int64_t n);
 using LoadKernel = void (*)(const void* source, Lane* target, int64_t n);
 using StoreKernel = void (*)(const Lane* source, void* target, int64_t n);
 // Folds: an associative opcode applied again and again.
@@ -99,6 +101,7 @@ constexpr int kLinkCount = static_cast<int>(LinkKind::FoldMin) + 1;
 struct VectorKernels {
   std::array<MapKernel, kOpCount> map;  // none for Philox, which has more operands
   DrawKernel draw;
+  LookUpKernel look_up;
   int64_t unit_lanes;                                      // a phrase's blocks may be any number of them
   Phrase (*find_phrase)(std::span<const LinkKind> links);  // the longest that they begin with
   std::array<LoadKernel, kHotFormatCount> load;

@@ -137,6 +137,12 @@ WITH_SLOW_LANES(Cos)
 WITH_SLOW_LANES(Tan)
 WITH_SLOW_LANES(Fmod)
 
+// Entries come one by one from the cache: gathers of vectors are slower on most processors.
+[[gnu::optimize("no-tree-vectorize")]] void look_up(Lane* target, const Lane* a, const Lane* table, int64_t n) {
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < n; ++i) target[i] = table[a[i] >> 14];
+}
+
 // --- memory formats ---
 #define LOAD(format, Storage, expression)                           \
   void load_##format(const void* source, Lane* target, int64_t n) { \
@@ -217,6 +223,7 @@ constexpr VectorKernels kKernels = {
     {OPENSPYRE_EACH_OP(KERNEL_OF)},
 #undef KERNEL_OF
     philox_kernel,
+    look_up,
     kUnitLanes,
     find_phrase,
     {load_Sen169, load_Word, load_Word, load_BoolSen169, nullptr, load_Int16, load_Int8, load_UInt8Word, load_Fp8E4M3, load_Fp8E5M2},

@@ -158,6 +158,11 @@ RegisterType register_type(const Operand& operand) {
                                                                                  : RegisterType::Int;
 }
 
+bool is_sen169(const Operand& operand) {
+  return operand.kind != OperandKind::Scalar && operand.kind != OperandKind::Iota && is_float(operand.element.dtype) &&
+         operand.element.format == DataFormat::SEN169_FP16;
+}
+
 bool can_load(const Operand& operand) {
   if (operand.kind == OperandKind::Scalar || operand.kind == OperandKind::Iota) return true;
   return device_itemsize(operand.element.format) > 0 &&

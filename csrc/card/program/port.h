@@ -11,6 +11,7 @@
 namespace openspyre {
 
 RegisterType register_type(const Operand& operand);  // what loading it gives
+bool is_sen169(const Operand& operand);              // loading it gives numbers of the 16-bit format
 bool can_load(const Operand& operand);
 bool can_store(const Operand& operand, RegisterType type);
 

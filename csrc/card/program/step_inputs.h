@@ -37,7 +37,8 @@ class StepInputs {
   StepInputs(const Step& step, Isa isa) : step_(step) {
     for (const Operand& operand : step.inputs) {
       ports_.push_back(load_port(operand, step.lane.lanes, vector_kernels(isa)));
-      registers_.push_back({register_type(operand), never_moves(operand) || operand.kind == OperandKind::Splat});
+      const bool kept = never_moves(operand) || operand.kind == OperandKind::Splat;
+      registers_.push_back({register_type(operand), kept, is_sen169(operand)});
       kept_.push_back(never_moves(operand));
     }
   }

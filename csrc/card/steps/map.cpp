@@ -17,7 +17,9 @@ class MapStep final : public PreparedStep {
  public:
   MapStep(const Step& step, Isa isa) : step_(step), on_one_core_(step), inputs_(step, isa) {
     inputs_.leave_out_unnamed();
-    code_ = compile(step.code, inputs_.registers(), vector_kernels(isa));
+    int64_t lanes = step.lane.lanes;
+    for (const Loop& loop : step.loops) lanes *= loop.extent;
+    code_ = compile(step.code, inputs_.registers(), vector_kernels(isa), lanes);
     for (size_t i = 0; i < step.outputs.size(); ++i)
       stores_.push_back(store_port(step.outputs[i], code_.types[i], step.lane.lanes, vector_kernels(isa)));
     stores_at_once_ = stores_.size() == 1 && stores_at_once(code_, stores_[0]);

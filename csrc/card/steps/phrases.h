@@ -18,6 +18,7 @@ struct ValueInstruction {
   Op op;
   std::array<size_t, kMaxSources> reads;
   size_t target;
+  const Lane* table = nullptr;  // looks the value up instead, by the first read
 };
 
 struct ValueLink {

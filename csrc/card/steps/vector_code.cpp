@@ -28,6 +28,15 @@ struct ValueCode {
   std::vector<int> uses;  // of each value
 };
 
+int reads_of(const ValueInstruction& instruction) { return instruction.table != nullptr ? 1 : arity(instruction.op); }
+
+void count_uses(ValueCode& code) {
+  std::fill(code.uses.begin(), code.uses.end(), 0);
+  for (const ValueInstruction& instruction : code.instructions)
+    for (int i = 0; i < reads_of(instruction); ++i) ++code.uses[instruction.reads[static_cast<size_t>(i)]];
+  for (const size_t result : code.results) ++code.uses[result];
+}
+
 ValueCode name_values(const VectorCode& code, size_t inputs) {
   ValueCode named;
   std::array<size_t, kMaxRegisters> current{};
@@ -41,17 +50,13 @@ ValueCode name_values(const VectorCode& code, size_t inputs) {
   for (const Instruction& instruction : code.instructions) {
     ValueInstruction made{instruction.op, {}, 0};
     made.reads.fill(current[instruction.a]);
-    for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j) {
+    for (size_t j = 0; j < static_cast<size_t>(arity(instruction.op)); ++j)
       made.reads[j] = current[instruction.sources()[j]];
-      ++named.uses[made.reads[j]];
-    }
     made.target = define(instruction.target);
     named.instructions.push_back(made);
   }
-  for (const uint8_t result : code.results) {
-    named.results.push_back(current[result]);
-    ++named.uses[current[result]];
-  }
+  for (const uint8_t result : code.results) named.results.push_back(current[result]);
+  count_uses(named);
   return named;
 }
 
@@ -79,12 +84,12 @@ std::vector<ValueOperation> operations_of(const ValueCode& code, const VectorKer
     for (ValuePhrase& phrase : in_phrases(links, kernels)) operations.push_back({std::move(phrase)});
   };
   for (const ValueInstruction& instruction : code.instructions) {
-    if (has_link(instruction.op)) {
+    if (instruction.table == nullptr && has_link(instruction.op)) {
       builder.add(instruction);
       continue;
     }
     add_phrases(builder.finish());
-    for (int i = 0; i < arity(instruction.op); ++i) builder.read(instruction.reads[static_cast<size_t>(i)]);
+    for (int i = 0; i < reads_of(instruction); ++i) builder.read(instruction.reads[static_cast<size_t>(i)]);
     operations.push_back({{}, instruction});
   }
   std::vector<ValueLink> last = builder.finish();
@@ -136,8 +141,10 @@ class SlotAssignment {
     made.phrase = operation.phrase.kernel;
     for (const ValueLink& link : operation.phrase.links) made.links.push_back(assign(link));
     if (made.phrase == nullptr) {
-      const auto& [op, reads, target] = operation.single;
-      made.kernel = kernels.map[static_cast<size_t>(op)];
+      const auto& [op, reads, target, table] = operation.single;
+      made.table = table;
+      made.look_up = table != nullptr ? kernels.look_up : nullptr;
+      made.kernel = table != nullptr ? nullptr : kernels.map[static_cast<size_t>(op)];
       if (op == Op::Philox) made.draw = kernels.draw;
       for (size_t i = 0; i < reads.size(); ++i) made.sources[i] = slots_[reads[i]];
       for (auto read = reads.begin(); read != reads.end(); ++read)
@@ -186,7 +193,9 @@ BoundLinks bound_links(std::span<const uint8_t> links, const Slots& slots) {
 void execute(std::span<const Operation> operations, const Slots& slots, int64_t lanes) {
   for (const Operation& step : operations) {
     const auto source = [&](size_t i) { return slots[step.sources[i]]; };
-    if (step.kernel != nullptr)
+    if (step.table != nullptr)
+      step.look_up(slots[step.target], source(0), step.table, lanes);
+    else if (step.kernel != nullptr)
       step.kernel(slots[step.target], source(0), source(1), source(2), lanes);
     else if (step.draw != nullptr)
       step.draw(slots[step.target], source(0),
@@ -198,11 +207,21 @@ void execute(std::span<const Operation> operations, const Slots& slots, int64_t 
 
 }  // namespace
 
-CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, const VectorKernels& kernels) {
+CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, const VectorKernels& kernels,
+                     int64_t lanes) {
+  constexpr int64_t kLanesWorthATable = 16 << 10;
   std::vector<std::string> problems;
   CompiledCode compiled;
   compiled.types = check_code(code, inputs, "code", problems);
-  const ValueCode named = name_values(code, inputs.size());
+  ValueCode named = name_values(code, inputs.size());
+  if (lanes >= kLanesWorthATable) {
+    std::vector<bool> sen169;
+    for (const CodeInput& input : inputs) sen169.push_back(input.sen169);
+    TabledCode tabled = with_tables(named.instructions, sen169, code.constants, named.results, kernels);
+    named.instructions = std::move(tabled.instructions);
+    compiled.tables = std::move(tabled.tables);
+    count_uses(named);
+  }
   SlotAssignment slots(named, inputs, code.constants.size()), storing_slots = slots;  // inputs and constants are shared
   compiled.operations = slots.assign(operations_of(named, kernels, false), kernels);
   compiled.storing = storing_slots.assign(operations_of(named, kernels, true), kernels);

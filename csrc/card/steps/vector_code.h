@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "program/nest.h"
 #include "program/port.h"
 #include "program/program.h"
+#include "steps/function_tables.h"
 #include "steps/phrases.h"
 
 namespace openspyre {
@@ -19,14 +21,17 @@ constexpr int kMaxSlots = 2 * kMaxRegisters;
 
 struct CodeInput {
   RegisterType type = RegisterType::Any;
-  bool kept = false;  // loaded once and valid for all chunks
+  bool kept = false;    // loaded once and valid for all chunks
+  bool sen169 = false;  // its lanes are numbers of SEN169, NaN or infinite
 };
 
 // A kernel over all lanes of a chunk, or a phrase.
 struct Operation {
   MapKernel kernel = nullptr;
   DrawKernel draw = nullptr;  // Philox
-  uint8_t target = 0;         // slots
+  LookUpKernel look_up = nullptr;
+  const Lane* table = nullptr;
+  uint8_t target = 0;  // slots
   std::array<uint8_t, kMaxSources> sources{};
   PhraseKernel phrase = nullptr;
   std::vector<uint8_t> links;  // their slots
@@ -39,12 +44,15 @@ struct CompiledCode {
   std::vector<Constant> constants;  // their targets are slots
   std::vector<uint8_t> results;     // slot of result i
   std::vector<RegisterType> types;  // type of result i
+  std::vector<std::shared_ptr<const FunctionTable>> tables;
 };
 
 // Appends what is wrong with the code to `problems`; `where` names it. Gives the types of the results.
 std::vector<RegisterType> check_code(const VectorCode& code, std::span<const CodeInput> inputs,
                                      const std::string& where, std::vector<std::string>& problems);
-CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, const VectorKernels& kernels);
+// `lanes`: how many there will be, at least; many are worth tables.
+CompiledCode compile(const VectorCode& code, std::span<const CodeInput> inputs, const VectorKernels& kernels,
+                     int64_t lanes = 0);
 
 // Where each slot's lanes are.
 using Slots = std::array<Lane*, kMaxSlots>;
