@@ -313,6 +313,18 @@ SEAMS: tuple[Seam, ...] = (
         "what Inductor's classes want",
         "Inductor has a public border for backends",
     ),
+    Seam(
+        "torch.profiler.profiler._KinetoProfile.export_chrome_trace",
+        "a trace of the card that cannot be written is told, and can be written elsewhere",
+        "Kineto reports files that it could not write",
+        replaced=True,
+    ),
+    Seam(
+        "torch.autograd.profiler._filter_name",
+        "what a real card would take is in traces, and not in tables of what the host took",
+        "torch's tables tell two clocks apart",
+        replaced=True,
+    ),
     Seam("torch.nn.Module._call_impl", "its frames tell which module allocates memory", "torch's stacks name modules"),
     Seam(
         "torch._utils._augment_memory_snapshot_stack_traces",

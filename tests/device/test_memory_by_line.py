@@ -138,6 +138,28 @@ def test_temporaries_of_a_compiled_graph_have_its_name(recorded):
     del result
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_what_backward_allocates_is_told_by_its_node(recorded, compiled):
+    """Threads of autograd have no line of the user's, and code that Inductor wrote is none."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128)).to("spyre")
+    run = torch.compile(model) if compiled else model
+    x = torch.randn(64, 128).to("spyre")
+    run(x).sum().backward()
+    model.zero_grad()
+    recorded()
+    run(x).sum().backward()
+    found = torch.spyre.memory_by_line(at_peak=False)
+    told = {line.name: line.bytes for line in found.lines if not line.line and line.filename == ""}
+    backward = {name: size for name, size in told.items() if name.startswith("backward: ")}
+    wanted = sum(p.grad.untyped_storage().nbytes() for p in model.parameters())
+    assert sum(backward.values()) >= 0.9 * wanted, found  # gradients
+    assert all("Backward" in name or "AccumulateGrad" in name for name in backward)
+    assert not any("torchinductor_" in line.filename for line in found.lines)
+    assert "no stack was recorded" not in told
+
+
 def test_the_summary_looks_like_that_of_cuda():
     x = _kib(2048)
     text = torch.spyre.memory_summary()

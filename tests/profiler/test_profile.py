@@ -1,13 +1,18 @@
 """torch.profiler on the stock wheel: every launch and copy, linked to its operator, with the steps inside and a real card's times."""
 
+import errno
+import gzip
+import inspect
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import threading
 import warnings
+from collections import defaultdict
 
 import pytest
 import torch
@@ -107,6 +112,79 @@ def test_the_lane_of_a_real_card_is_what_the_clock_says(traced, block):
     counters = [e for e in trace["traceEvents"] if e.get("ph") == "C"]
     assert counters
     assert all(0 <= e["args"]["PT %"] <= 100 and 1 <= e["args"]["cores"] <= 32 for e in counters)
+
+
+def test_events_of_a_row_nest(traced, block):
+    """Viewers drop what overlaps otherwise. In whole nanoseconds: the file has three digits behind microseconds."""
+    model, compiled, x = block
+
+    def work():
+        for _ in range(2):
+            with record_function("a range"):
+                compiled(x.to("spyre")).cpu()
+            model(x.to("spyre"))
+
+    _, trace = traced(work)
+    rows = defaultdict(list)
+    for event in of(trace, "kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation"):
+        start = round(event["ts"] * 1000)
+        rows[event["pid"], event["tid"]].append((start, -round(event["dur"] * 1000), event["name"]))
+    assert {(0, 0), (64, 0)} <= set(rows)
+    for row in rows.values():
+        open_until = []
+        for start, negative, name in sorted(row):
+            while open_until and open_until[-1] <= start:
+                open_until.pop()
+            assert not open_until or start - negative <= open_until[-1], name
+            open_until.append(start - negative)
+
+
+def test_tables_are_of_one_clock(traced, block):
+    """What a real card would take is in the trace, and in no table."""
+    _, compiled, x = block
+    found, trace = traced(lambda: compiled(x.to("spyre")))
+    assert any(e["name"].endswith("(predicted)") for e in of(trace, "gpu_user_annotation"))
+    assert not any(row.key.endswith("(predicted)") for row in found.key_averages())
+    assert not any(event.name.endswith("(predicted)") for event in found.events())
+
+
+def test_an_operators_launch_and_its_steps_have_the_line_that_called_it(traced):
+    x = torch.randn(64, 64).half().to("spyre")
+    x.sigmoid()
+    here = inspect.currentframe().f_lineno
+    _, trace = traced(lambda: x.sigmoid())
+    (launch,) = of(trace, "kernel")
+    steps = [e for e in of(trace, "gpu_user_annotation", pid=0) if "step" in e["args"]]
+    for event in (launch, *steps):
+        assert event["args"]["source"] == f"{__file__}:{here + 1}"
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_trace_that_finds_no_room_is_told_and_kept(block, tmp_path, name, monkeypatch):
+    _, compiled, x = block
+    with profile() as found:
+        compiled(x.to("spyre"))
+    copy = shutil.copyfileobj
+
+    def full(source, target, *_):
+        target.write(source.read(100))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(OSError, match=r"the trace \(.* MiB\) cannot be written: No space left.*it is kept") as refusal:
+        found.export_chrome_trace(str(tmp_path / name))
+    assert refusal.value.errno == errno.ENOSPC and str(tmp_path / name) in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []  # no half of it
+    monkeypatch.setattr(shutil, "copyfileobj", copy)
+    with pytest.raises(OSError, match="No such file"):
+        found.export_chrome_trace(str(tmp_path / "none" / name))
+    for _ in range(2):  # as often as one likes
+        found.export_chrome_trace(str(tmp_path / name))
+    raw = (tmp_path / name).read_bytes()
+    trace = json.loads(gzip.decompress(raw) if name.endswith("gz") else raw)
+    assert len(of(trace, "kernel")) == 1
+    found.export_chrome_trace(str(tmp_path / "python.json"), use_python_export=True)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 def test_tables_have_the_cards_columns_and_count_nothing_twice(traced, block):

@@ -107,6 +107,8 @@ def test_a_launch_is_called_as_documented_and_its_key_finds_it_again(run):
     assert event is not None
     assert len(launch["name"].encode()) <= NAME_BYTES
     assert (event.key, event.step) == (launch["args"]["provenance_key"], 0)
+    (bundle,) = torch_spyre.compile_report()[-1].bundles
+    assert launch["args"]["bundle"] == bundle.key[:12]  # so do torch's files: tests/compile/test_torch_provenance.py
     assert event.operators.startswith("fused_native_layer_norm_addmm_gelu")
     assert _C.extract_provenance_key(launch["name"]) == event.key
     known = _C.lookup_provenance(event.key)

@@ -20,6 +20,7 @@ _TORCH = str(Path(torch.__file__).parent) + os.sep
 _OURS = str(Path(__file__).parent.parent) + os.sep
 _UNKNOWN = "allocated before the recording began"
 _NO_STACK = "no stack was recorded"
+_NO_USERS = "torch's own code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,12 @@ def place_of(frames: Sequence[dict[str, Any]]) -> Place:
     stack = frames[1:] if purpose else frames
     python = [frame for frame in stack if _is_python(frame["filename"])]
     users = next((frame for frame in python if _is_users(frame["filename"])), None)
-    frame = users or next(iter(python), None)
-    if frame is None:
-        return ("", 0, _NO_STACK, purpose)
-    return (frame["filename"], frame["line"], frame["name"], purpose)
+    if users is not None:
+        return (users["filename"], users["line"], users["name"], purpose)
+    backward = next((frame["name"] for frame in stack if frame["filename"] == "<backward>"), None)
+    if backward is not None:  # threads of autograd have no line of the user's
+        return ("", 0, f"backward: {backward}", purpose)
+    return ("", 0, _NO_USERS if python else _NO_STACK, purpose)
 
 
 def _is_python(filename: str) -> bool:
@@ -157,7 +160,7 @@ def _is_users(filename: str) -> bool:
     """Not torch's, not ours, and not code that Inductor or dynamo wrote."""
     if filename.startswith((_TORCH, _OURS)) or "torchinductor_" in filename:
         return False
-    return not filename.startswith(("<eval_with_key>", "<frozen ", "<__array", "<torch"))
+    return not filename.startswith(("<backward>", "<eval_with_key>", "<frozen ", "<__array", "<torch"))
 
 
 def _readable(count: int) -> str:

@@ -35,6 +35,8 @@ def install() -> None:
         (torch, "to_dlpack"),
     ):
         wrap(owner, name, _refuse_dlpack)
+    wrap(resolve("torch.profiler.profiler")._KinetoProfile, "export_chrome_trace", _export_whole)
+    wrap(resolve("torch.autograd.profiler"), "_filter_name", _leave_out_predictions)
     _teach_device_layout()
     after_import("torch._subclasses.fake_impls", _describe_as_computed)
     after_import("torch._dynamo.callback", _show_compilations)
@@ -302,6 +304,24 @@ def _read_to_host(original: Callable[..., Any]) -> Callable[..., Any]:
         return self.copy_(original(torch.UntypedStorage(self.nbytes()), *args), False)
 
     return _set_from_file
+
+
+def _export_whole(original: Callable[..., Any]) -> Callable[..., Any]:
+    def export_chrome_trace(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.profiler is None or self.use_device != DEVICE_NAME:
+            return original(self, path, *args, **kwargs)
+        from torch_spyre.profiler.export import export
+
+        return export(self, path, lambda place: original(self, place, *args, **kwargs))
+
+    return export_chrome_trace
+
+
+def _leave_out_predictions(original: Callable[[str], bool]) -> Callable[[str], bool]:
+    def _filter_name(name: str) -> bool:
+        return name.endswith(" (predicted)") or original(name)
+
+    return _filter_name
 
 
 def _refuse_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -62,6 +62,7 @@ struct Launch {
                                                         const openspyre::Stream& stream) {
   TracedWorkPtr work = trace_call(TracedWork::Kind::Launch, name, stream.card().index(), stream.id());
   work->loaded = loaded;
+  if (work->with_steps && work->name.starts_with("aten::")) work->site = openspyre::site_now();
   return work;
 }
 

@@ -94,8 +94,11 @@ class Writer {
   GenericTraceActivity& add(ActivityType type, const std::string& name, int64_t start, int64_t end) {
     sink_.buffer.emplace_activity(sink_.buffer.span, type, name);
     GenericTraceActivity& activity = *sink_.buffer.activities.back();
-    activity.startTime = start;
-    activity.endTime = end;
+    // Kineto widens annotations by a nanosecond to both sides, for them to enclose what they annotate. Ours do already,
+    // and follow each other without a gap: viewers drop what overlaps.
+    const int64_t widened = type == ActivityType::GPU_USER_ANNOTATION ? 1 : 0;
+    activity.startTime = start + widened;
+    activity.endTime = std::max(end, start + 2 * widened) - widened;
     return activity;
   }
   GenericTraceActivity& add_on(ActivityType type, const std::string& name, int64_t start, int64_t end, int device,
@@ -157,6 +160,8 @@ class Writer {
       run.addMetadata("steps", described.program.steps.size());
       run.addMetadata("predicted us", predicted_us(described));
       if (!described.program.key.empty()) run.addMetadataQuoted("provenance_key", described.program.key);
+      if (!described.program.bundle.empty()) run.addMetadataQuoted("bundle", described.program.bundle);
+      add_site(run, work);
       if (!work.with_steps) add_handles(run, described.all);  // else its steps have them
       run.addMetadata("predicted launch us", described.program.launch_us);
     }
@@ -168,6 +173,12 @@ class Writer {
     activity.id = work.correlation;
     activity.addMetadata("External id", work.external);
     activity.addMetadata("correlation", work.correlation);
+  }
+
+  // An operator's program serves all its callers: the line is that of this launch.
+  static void add_site(GenericTraceActivity& activity, const TracedWork& work) {
+    if (work.site.known())
+      activity.addMetadataQuoted("source", json_text(work.site.file + ":" + std::to_string(work.site.line)));
   }
 
   static double predicted_us(const Described& described) {
@@ -198,6 +209,7 @@ class Writer {
     if (!ops.empty()) {
       const DescribedOp& last = *ops.back();
       describe(step, ops);
+      add_site(step, work);
       add_handles(step, ops);
       step.addMetadataQuoted("shape", json_text(last.dims));
       step.addMetadata("cores", last.cores);
@@ -240,7 +252,7 @@ class Writer {
       at += ns(described.program.launch_us);
     }
     for (const DescribedOp& op : described.program.ops) {
-      const int64_t end = at + std::max<int64_t>(ns(op.us), 1);
+      const int64_t end = at + std::max<int64_t>(ns(op.us), 2);
       GenericTraceActivity& kernel =
           add_on(ActivityType::GPU_USER_ANNOTATION, op.op + " (predicted)", at, end, device, kPredictedKernels);
       // What is the same for every run of it, its steps tell: a reader of events pays for each field of each.
@@ -262,7 +274,7 @@ class Writer {
 
   // The resource that an op waits for, in a row of its own.
   void write_busy(const TracedWork& work, const BusyResource& busy, int64_t at, int64_t end) {
-    const int64_t until = std::min(at + std::max<int64_t>(static_cast<int64_t>(busy.us * 1000), 1), end);
+    const int64_t until = std::min(at + std::max<int64_t>(static_cast<int64_t>(busy.us * 1000), 2), end);
     GenericTraceActivity& resource = add_on(ActivityType::GPU_USER_ANNOTATION, busy.resource + " (predicted)", at,
                                             until, kPredictedRows + work.card, resource_row(busy.resource));
     point_back(resource, work);

@@ -55,6 +55,8 @@ DescribedProgram read_description(std::string_view text) {
       program.launch_us = number<double>(field[1]);
     } else if (field[0] == "kernel" && field.size() == 3) {
       program.kernel = field[1], program.key = field[2];
+    } else if (field[0] == "bundle" && field.size() == 2) {
+      program.bundle = field[1];
     } else if (field[0] == "step" && field.size() == 2) {
       program.steps.emplace_back(field[1]);
     } else if (field[0] == "op" && field.size() == 22) {

@@ -27,6 +27,7 @@ struct DescribedOp {
 
 struct DescribedProgram {
   std::string kernel, key;  // as openspyre/artifact/kernel_key.py names it
+  std::string bundle;       // of a graph: as reports and torch's provenance files call it
   double launch_us = 0;
   std::vector<std::string> steps;  // names
   std::vector<DescribedOp> ops;    // in order

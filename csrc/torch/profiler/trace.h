@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "operators/plans.h"
+#include "sanitizer/sanitize_findings.h"
 #include "streams/stream.h"
 
 namespace torch_spyre {
@@ -31,6 +32,7 @@ struct TracedWork {
   LoadedPlanPtr loaded;                      // of a launch
   std::vector<openspyre::StepTime> steps;    // of a launch, if asked for
   bool with_steps = false;
+  openspyre::Site site;  // of an operator's launch: the line of Python
 };
 using TracedWorkPtr = std::shared_ptr<TracedWork>;
 

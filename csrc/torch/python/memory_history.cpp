@@ -1,4 +1,5 @@
 // The history of the cards' memory for Python: a dictionary as torch's own viewer of snapshots reads it.
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/profiler/combined_traceback.h>
 
 #include <mutex>
@@ -28,7 +29,8 @@ constexpr const char* kStates[] = {"active_allocated", "active_pending_free", "i
 
 struct Stack {
   std::shared_ptr<torch::CapturedTraceback> frames;
-  std::string module;  // the innermost torch.nn.Module at work
+  std::string module;    // the innermost torch.nn.Module at work
+  std::string backward;  // the node of autograd that runs: its thread may have no line of Python
 };
 
 // How a call of a torch.nn.Module looks in a stack, and who knows the module's path by its frame.
@@ -63,6 +65,7 @@ std::shared_ptr<void> gather_stack(bool foreign_frames) {
   auto stack = std::make_shared<Stack>();
   stack->frames = torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, foreign_frames);
   stack->module = module_at_work();
+  if (const auto node = torch::autograd::get_current_node()) stack->backward = node->name();
   return stack;
 }
 
@@ -90,9 +93,11 @@ class [[gnu::visibility("hidden")]] Frames {
     size_t next = 0;
     for (const OriginPtr& origin : origins_) {
       py::list frames;
-      if (!origin->purpose.empty()) frames.append(purpose_frame(origin->purpose));
+      if (!origin->purpose.empty()) frames.append(named_frame("<spyre>", origin->purpose));
       if (origin->stack)
         for (const py::handle frame : read[next++]) frames.append(frame);
+      if (const Stack* stack = stack_of(origin); stack && !stack->backward.empty())
+        frames.append(named_frame("<backward>", stack->backward));
       known_[origin.get()] = frames;
     }
   }
@@ -100,11 +105,11 @@ class [[gnu::visibility("hidden")]] Frames {
   py::object of(const OriginPtr& origin) const { return origin ? known_.at(origin.get()) : py::object(py::list()); }
 
  private:
-  static py::dict purpose_frame(const std::string& purpose) {
+  static py::dict named_frame(const char* file, const std::string& name) {
     py::dict frame;
-    frame["filename"] = "<spyre>";
+    frame["filename"] = file;
     frame["line"] = 0;
-    frame["name"] = purpose;
+    frame["name"] = name;
     return frame;
   }
   std::vector<OriginPtr> origins_;

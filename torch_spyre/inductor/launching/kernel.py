@@ -20,7 +20,7 @@ from torch_spyre.inductor.border import (
 )
 from torch_spyre.inductor.graph import evaluate, to_text
 from torch_spyre.inductor.graph_registry import find
-from torch_spyre.inductor.reporting.report import report_of
+from torch_spyre.inductor.reporting.report import BUNDLE_LETTERS, report_of
 
 STACK_TRACES = "spyre_stack_traces"  # in the meta of a bundle's node: the lines of all that it does
 
@@ -78,7 +78,7 @@ class BundleKernel(ir.ExternKernel):
         )
         given = f"[{inputs}], [{', '.join(map(_text, self.symbols))}]" + (f", [{numbers}]" if numbers else "")
         if inductor_config.trace.provenance_tracking_level:
-            self.codegen_comment(wrapper, graph)  # torch's files call the launch by its graph
+            self.codegen_comment(wrapper, f"spyre_bundle_{self.key[:BUNDLE_LETTERS]}")  # in torch's files
         launch = "spyre_launch_growing" if self.symbols else "spyre_launch"
         wrapper.writeline(f"{self.get_name()} = {launch}({graph}, {given})")
 

@@ -33,7 +33,7 @@ from torch_spyre.inductor.launching.reference_form import reference_form
 from torch_spyre.inductor.launching.specialised import Specialised
 from torch_spyre.inductor.lowering.expand import expand
 from torch_spyre.inductor.reporting.compile_observer import Watch, debugging, tell, tells_cost
-from torch_spyre.inductor.reporting.report import Specialisation, report_specialisation
+from torch_spyre.inductor.reporting.report import BUNDLE_LETTERS, Specialisation, report_specialisation
 from torch_spyre.inductor.source_hash import source_hash
 from torch_spyre.ops import compilations
 from torch_spyre.ops.plans import CallPlan, ResultPlan
@@ -58,7 +58,7 @@ def specialise(
             progress.stage("loading the program")
             loaded = launch.load(plan, shapes)
             if _torch.retilings() == before:  # else another thread may have shown us an input between two layouts
-                return loaded
+                return replace(loaded, described=f"{loaded.described}\nbundle\t{key[:BUNDLE_LETTERS]}")
 
 
 @dataclass(frozen=True, slots=True)

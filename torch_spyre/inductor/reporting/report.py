@@ -24,6 +24,9 @@ class LeftOut:
     origin: str
 
 
+BUNDLE_LETTERS = 12  # of a bundle's key, by which reports, traces and torch's provenance files name it
+
+
 @dataclass(frozen=True, slots=True)
 class Relayout:
     """A movement of data that a layout made necessary."""
@@ -123,7 +126,7 @@ class GraphReport:
         how = f"imported in {self.import_seconds * 1e3:.1f} ms" if self.imported else "imported by an earlier process"
         lines = [f"{self.graph}: {len(self.bundles)} bundle(s), {len(self.fallbacks)} fallback(s), {how}"]
         for bundle in self.bundles:
-            lines.append(f"  bundle {bundle.key[:12]}: {bundle.calls} calls")
+            lines.append(f"  bundle {bundle.key[:BUNDLE_LETTERS]}: {bundle.calls} calls")
             lines += map(str, bundle.specialisations)
         lines += [f"  outside: {left.operator}: {left.reason}{_at(left.origin)}" for left in self.fallbacks]
         return "\n".join(lines)
@@ -168,7 +171,7 @@ def report_specialisation(key: str, graph: Graph, specialisation: Specialisation
         bundles = _reports[-1].bundles
     for bundle in bundles:
         bundle.specialisations.append(specialisation)
-    _log.info("graph %s, bundle %s, %d calls\n%s", graph.name, key[:12], len(graph.calls), specialisation)
+    _log.info("graph %s, bundle %s, %d calls\n%s", graph.name, key[:BUNDLE_LETTERS], len(graph.calls), specialisation)
 
 
 def compile_report() -> list[GraphReport]:
