@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "its line, and the worst element. Only what was written counts, so padding never differs.",
         epilog="example: openspyre bisect eager compiled --out found; openspyre bisect launch_00000; "
         "openspyre bisect launch_00000 --other-python old/bin/python    "
-        "exit code: 0 no difference, 1 they differ or could not be run, 2 the command line makes no sense",
+        "exit code: 0 no difference, 1 they differ or cannot be run or compared, 2 the command line makes no sense",
     )
     parser.add_argument("a", type=Path, metavar="A", help="a launch, or a directory of launches")
     parser.add_argument("b", type=Path, metavar="B", nargs="?", help="what to compare it with")
@@ -74,11 +74,26 @@ def _run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if verdict is None:
         return 0
     written = [] if options.out is None or verdict.difference is None else _write(options, sides, verdict)
+    notes = _notes(sides, verdict)
     if options.json:
-        print(json.dumps(as_json(verdict, sides.names, written), indent=2))
+        print(json.dumps(as_json(verdict, sides.names, written, notes), indent=2))
     else:
-        print("\n".join(lines(verdict, sides.names, written)))
-    return 1 if verdict.difference is not None or verdict.failure else 0
+        print("\n".join(lines(verdict, sides.names, written, notes)))
+    return 1 if verdict.difference is not None or verdict.failure or verdict.is_empty else 0
+
+
+def _notes(sides: _Sides, verdict: Verdict) -> list[str]:
+    """Two sides agree by their bundles; what ran is a program made of one, and may be another thing."""
+    from openspyre.tools.bisecting.runs import Form
+    from openspyre.tools.saving.saved_launch import is_saved_launch
+
+    ran = [launch.directory for launch in (*sides.a, *sides.b) if is_saved_launch(launch.directory)]
+    if sides.form_a is not Form.OPS or verdict.difference is not None or not verdict.compared or not ran:
+        return []
+    return [
+        "only the bundles were compared, not the programs that ran: `openspyre bisect DIR` of one directory compares a launch's "
+        "program with its bundle"
+    ]
 
 
 def _sides(options: argparse.Namespace) -> _Sides:
@@ -124,8 +139,18 @@ def _verdict(options: argparse.Namespace, sides: _Sides, scratch: Path) -> Verdi
     else:
         record(sides.b, sides.form_b, scratch / "b")
     tolerance = Tolerance(options.rtol, options.atol)
-    by_name = options.b is None
-    return first_difference(read_trace(scratch / "a"), read_trace(scratch / "b"), tolerance, by_name=by_name)
+    traces = read_trace(scratch / "a"), read_trace(scratch / "b")
+    return first_difference(*traces, tolerance, by_name=options.b is None, members=_members(sides))
+
+
+def _members(sides: _Sides) -> dict[tuple[int, str], tuple[str, ...]]:
+    """Which ops the steps of the first side compute together, where it ran fused."""
+    from openspyre.tools.bisecting.by_steps import members_of
+    from openspyre.tools.bisecting.runs import Form
+
+    if sides.form_a is not Form.FUSED:
+        return {}
+    return {(k, name): ops for k, launch in enumerate(sides.a) for name, ops in members_of(launch).items()}
 
 
 def _write(options: argparse.Namespace, sides: _Sides, verdict: Verdict) -> list[Path]:

@@ -19,12 +19,17 @@ from torch_spyre._inductor import config
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def bisect(*arguments, expected):
+def words_of_bisect(*arguments, expected):
     plain = {name: value for name, value in os.environ.items() if name != "OPENSPYRE_SANITIZE"}
-    command = [sys.executable, "-m", "openspyre.tools.command", "bisect", *map(str, arguments), "--json"]
+    command = [sys.executable, "-m", "openspyre.tools.command", "bisect", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=plain)
     assert done.returncode == expected, done.stdout + done.stderr
-    return json.loads(done.stdout) if done.stdout else done.stderr
+    return done.stdout or done.stderr
+
+
+def bisect(*arguments, expected):
+    told = words_of_bisect(*arguments, "--json", expected=expected)
+    return json.loads(told) if told.startswith("{") else told
 
 
 def run(directory):
@@ -77,7 +82,9 @@ def test_a_fault_of_fusion_is_found_and_cut_out(copied, tmp_path):
     found = bisect(copied / "compiled", "--out", tmp_path / "found", expected=1)
     assert found["difference"]["a"]["op"] == op
     assert found["difference"]["a"]["source"].startswith(f"{__file__}:")
-    assert bisect(copied / "eager", copied / "compiled", expected=0)["compared"] >= 12  # the bundle itself is right
+    agreed = bisect(copied / "eager", copied / "compiled", expected=0)
+    assert agreed["compared"] >= 12  # the bundle itself is right
+    assert "only the bundles were compared" in agreed["notes"][0] and "`openspyre bisect DIR`" in agreed["notes"][0]
     for side in ("a", "b"):
         done = run(tmp_path / "found" / side)
         assert done.returncode == 0, done.stderr
@@ -85,6 +92,36 @@ def test_a_fault_of_fusion_is_found_and_cut_out(copied, tmp_path):
     steps = [(tmp_path / "found" / side / "card.program").read_text().count('"name"') for side in ("a", "b")]
     assert steps[0] == 2  # the program and its one step
     assert steps[1] < (copied / "compiled" / "launch_00000" / "unfused.program").read_text().count('"name"')
+
+
+def chain(x):
+    return torch.softmax(torch.tanh(x) * 2 + x, -1)
+
+
+def test_a_step_that_computes_several_ops_is_blamed_for_all_of_them(tmp_path):
+    """Its last op, the only one with a result in memory, is as likely at fault as the others."""
+    x = torch.randn(33, 128).half().to("spyre")
+    torch.compiler.reset()
+    with torch.spyre.save_launches(tmp_path):
+        torch.compile(chain)(x)
+    program = tmp_path / "launch_00000" / "card.program"
+    wrong = program.read_text().replace('"opcode": "mul"', '"opcode": "add"', 1)
+    program.write_text(wrong if wrong != program.read_text() else program.read_text().replace('"tanh"', '"abs"', 1))
+    told = bisect(tmp_path, expected=1)
+    assert (told["difference"]["blame"], told["alone"]) == ("step", {"a": [], "b": []})
+    kinds = [op.split("_")[1] for op in told["difference"]["step"]]
+    assert kinds == ["tanh", "mul", "add", "max", "sub", "exp", "sum", "realdiv"]
+    words = words_of_bisect(tmp_path, expected=1)
+    assert "one step of fused, in launch 0, computes 1_tanh, 2_mul" in words and "the fault is in one of them" in words
+    assert "have no counterpart" not in words
+
+
+def test_two_unrelated_runs_are_not_alike(runs, tmp_path):
+    with torch.spyre.save_launches(tmp_path):
+        torch.cumsum(torch.ones(7, 3, 5).half().to("spyre"), 1)
+    told = words_of_bisect(runs / "eager", tmp_path, expected=1)
+    assert told.startswith("nothing could be compared: none of the") and "no difference" not in told
+    assert bisect(runs / "eager", tmp_path, expected=1)["problem"].startswith("nothing could be compared")
 
 
 def _with_another_opcode(text):

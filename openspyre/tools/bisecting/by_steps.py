@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from openspyre.backend import FuseSteps
 from openspyre.program.footprint import byte_span
 from openspyre.program.model import Program, Space, Step
 from openspyre.program.reach import Piece, pieces
@@ -34,6 +35,20 @@ def parts_of(program: Program) -> list[Part]:
         own = tuple(steps)
         times = seen[name] = seen.get(name, -1) + 1
         found.append(Part(f"{name}#{times}" if times else name, own, one_step(program, own)))
+    return found
+
+
+def members_of(launch: Launch) -> dict[str, tuple[str, ...]]:
+    """By step of the fused program: the ops that it computes, if several. A saved program does not say; fusing again does."""
+    if launch.fused is None or launch.unfused is None:
+        return {}
+    steps, order = (
+        list(dict.fromkeys(step.name for step in unrolled(what[0]).steps)) for what in (launch.fused, launch.unfused)
+    )
+    found = {}
+    for name, ops in FuseSteps().fused(launch.unfused[0]).members.items():
+        if name in steps and not set(steps) & set(ops) - {name}:  # else another version fused it, and otherwise
+            found[name] = tuple(op for op in order if op in ops)
     return found
 
 

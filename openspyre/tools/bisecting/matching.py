@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from openspyre.tools.bisecting.records import Elements, Record, Trace
 
-NO_RESULTS = object()
-
 
 class Blame(StrEnum):
     """What is known of where a difference comes from."""
 
     OP = "its inputs are the same on both sides: it comes from here"
+    STEP = "the fault is in one of them: all that was compared before is the same on both sides"
     EARLIER = "an input differs already: it comes from an op that has no counterpart, or from what the runs were given"
     UNKNOWN = "all that was compared before it is the same on both sides"
 
@@ -46,34 +45,55 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first op whose results differ, its counterpart, and how."""
+    """The first op whose results differ, its counterpart, and how. `step`: ops that one side computes in one step, of whose results
+    it keeps only those that differ."""
 
     a: Record
     b: Record
     differing: Differing
     blame: Blame
+    step: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`compared`: pairs that were; `alone`: ops of either side that have no counterpart; `failure`: one side ended early."""
+    """`compared`: pairs of ops that were, `results`: of results; `alone`: ops of either side that have no counterpart, `within` those
+    of the second side that are part of a step of the first; `failure`: one side ended early."""
 
     compared: int
+    results: int
     difference: Difference | None
     alone_a: tuple[Record, ...]
     alone_b: tuple[Record, ...]
+    within: tuple[Record, ...] = ()
     failure: str = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was beside anything, so that nothing is known."""
+        return not (self.compared or self.results or self.difference or self.failure)
 
-def first_difference(a: Trace, b: Trace, tolerance: Tolerance, *, by_name: bool) -> Verdict:
+
+Members = Mapping[tuple[int, str], Sequence[str]]  # by launch and step: the ops that it computes
+
+
+def first_difference(
+    a: Trace, b: Trace, tolerance: Tolerance, *, by_name: bool, members: Members | None = None
+) -> Verdict:
     """In the order of the first run. `by_name`: both ran steps of one bundle, so that counterparts are certain.
 
     Otherwise counterparts are those that look alike: an op that makes other results of equal inputs is found for certain; of any other
-    difference the results of the runs decide whether it is one.
+    difference the results of the runs decide whether it is one. `members`: what is known of steps of the first run.
     """
+    members = members or {}
     pairs = list(_by_name(a, b) if by_name else _alike(a, b))
     matched = {id(record) for pair in pairs for record in pair}
     alone_a, alone_b = (tuple(r for r in t.records if id(r) not in matched and not r.is_result) for t in (a, b))
+    inner = {(launch, name) for (launch, _), names in members.items() for name in names}
+    is_inner = [(r.launch, r.name.split("#")[0]) in inner for r in alone_b]
+    within, alone_b = (
+        tuple(r for r, known in zip(alone_b, is_inner, strict=True) if known is w) for w in (True, False)
+    )
     compared, weak = 0, None
     for x, y in pairs:
         candidates = _before(y, b) if by_name and len(x.outputs) > 1 else [y]
@@ -83,29 +103,28 @@ def first_difference(a: Trace, b: Trace, tolerance: Tolerance, *, by_name: bool)
             continue
         other, differing = found
         blame = _blame(x, other, tolerance)
-        difference = Difference(x, other, differing, blame)
+        step = tuple(members.get((x.launch, x.name.split("#")[0]), ()))
+        difference = Difference(x, other, differing, Blame.STEP if step else blame, step)
         if by_name or blame is Blame.OP:
-            return Verdict(compared, difference, alone_a, alone_b)
+            return Verdict(compared, 0, difference, alone_a, alone_b, within)
         weak = weak or difference
-    results = None if by_name else _differing_results(a, b, tolerance)
-    if weak is not None and results is not NO_RESULTS and results is None:
-        weak = None
-    if weak is None and isinstance(results, Difference):
-        weak = results
+    differing_result, results = (None, 0) if by_name else _differing_results(a, b, tolerance)
+    weak = differing_result if results and (weak is None or differing_result is None) else weak
     failure = ""
     if a.failure or b.failure:
         failure = f"A: {a.failure or 'runs to its end'}; B: {b.failure or 'runs to its end'}"
-    return Verdict(compared, weak, alone_a, alone_b, failure)
+    return Verdict(compared, results, weak, alone_a, alone_b, within, failure)
 
 
-def _differing_results(a: Trace, b: Trace, tolerance: Tolerance) -> Difference | object | None:
-    """The first result of the run with fewer launches that the other one has not; None if it has all, NO_RESULTS if none are known."""
+def _differing_results(a: Trace, b: Trace, tolerance: Tolerance) -> tuple[Difference | None, int]:
+    """The first result of the run with fewer launches that the other one has not; and how many were compared with one like them."""
     mine, others = ([r for r in trace.records if r.is_result] for trace in (a, b))
     if not mine or not others:
-        return NO_RESULTS
+        return None, 0
     launches = [max(record.launch for record in trace.records) for trace in (a, b)]
     turned = launches[1] <= launches[0]  # a run of many launches leaves results that a later one writes over
     few, many = (others, mine) if turned else (mine, others)
+    compared = 0
     for record in few:
         wrong: tuple[Record, Differing] | None = None
         (x,) = record.outputs
@@ -114,17 +133,20 @@ def _differing_results(a: Trace, b: Trace, tolerance: Tolerance) -> Difference |
             if not _is_same_tensor(x, y, exactly=False):
                 continue
             pair = (y, x) if turned else (x, y)
-            found, _ = compare(*pair, tolerance)
+            found, places = compare(*pair, tolerance)
+            if not places:
+                continue
             if found is None:
                 wrong = None
+                compared += 1
                 break
             if wrong is None or found.count <= wrong[1].count:
                 wrong = other, found
         else:
             if wrong is not None:
                 sides = (wrong[0], record) if turned else (record, wrong[0])
-                return Difference(*sides, wrong[1], Blame.UNKNOWN)
-    return None
+                return Difference(*sides, wrong[1], Blame.UNKNOWN), compared + 1
+    return None, compared
 
 
 def _by_name(a: Trace, b: Trace) -> Iterator[tuple[Record, Record]]:
