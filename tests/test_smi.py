@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -314,3 +315,19 @@ def test_without_rich_the_live_view_says_what_to_install():
     program = "import sys; sys.modules['rich'] = None\nfrom openspyre.tools import smi\nsmi._top(None, 1.0, None, None)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "pip install 'openspyre[monitor]'" in done.stderr and done.returncode == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("dmon", "-c", "2"), ("dmon", "-c", "2", "--json")])
+def test_an_output_without_room_is_told(arguments):
+    call = [sys.executable, "-m", "openspyre.tools.command", "smi", "-d", "0.1", *arguments]
+    with worker(), Path("/dev/full").open("w") as full:
+        done = subprocess.run(call, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "openspyre: its output cannot be written: No space left on device\n"
+
+
+def test_help_has_a_line_per_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["smi", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-4:] == ["openspyre smi", "openspyre smi dmon -c 5", "openspyre smi top", "openspyre smi --json"]

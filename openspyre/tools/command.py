@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from openspyre.spec.errors import SpyreError
 from openspyre.tools import bisect, doctor, explain, inspect, ops, opt, run, smi, switches, trace, verify
@@ -17,14 +18,27 @@ _CLOSED_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 SUBCOMMANDS = (run, verify, inspect, explain, compiling, opt, ops, trace, smi, bisect, doctor, switches)
 
 
+class _Help(argparse.HelpFormatter):
+    """Four blanks in a text begin a new line: examples stand below each other."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split(" " * 4))
+
+
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
+        formatter_class=_Help,
         prog="openspyre",
         description="Tools around the Spyre card in software.",
         epilog="example: openspyre doctor --json > report.json",
     )
     parser.add_argument("--version", action="version", version=f"openspyre {openspyre_version()}")
-    subparsers = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(
+        title="subcommands",
+        metavar="COMMAND",
+        required=True,
+        parser_class=partial(argparse.ArgumentParser, formatter_class=_Help),  # type: ignore[arg-type]
+    )
     for subcommand in SUBCOMMANDS:
         subcommand.add_parser(subparsers)
     return parser
@@ -39,6 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
+    except OSError as problem:
+        if problem.filename is not None:
+            raise  # a file that the tool itself did not expect to be missing: a defect of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"openspyre: its output cannot be written: {problem.strerror}", file=sys.stderr)
+        return 1
 
 
 def _run(arguments: Sequence[str] | None) -> int:

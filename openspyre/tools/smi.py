@@ -25,7 +25,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="show processes that use cards, and what the cards do",
         description="Shows your processes that use cards: memory, busy time, predicted utilisation of the PT arrays and of the memory, copies, launches. "
         "Busy is what happens on this host; PT and bandwidth are those of a real card while it would be busy, by the clock.",
-        epilog="example: openspyre smi    openspyre smi dmon -c 5    openspyre smi top    openspyre smi --json",
+        epilog="examples:    openspyre smi    openspyre smi dmon -c 5    openspyre smi top    openspyre smi --json",
     )
     parser.add_argument(
         "view", nargs="?", choices=("dmon", "top"), help="dmon: a line per card and second; top: the live view"

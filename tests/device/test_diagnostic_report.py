@@ -1,6 +1,7 @@
 """torch.spyre.diagnostic_report: one archive that tells of this process what a bug report needs, and nothing of the user's own."""
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -69,3 +70,41 @@ def test_without_a_path_it_goes_to_the_directory_one_is_in(tmp_path):
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.iterdir()
     assert path.name == done.stdout.strip()
+
+
+def packed(directory, program, **environment):
+    """What a process packs whose cache may have programs of others."""
+    code = f"import torch\n{program}\ntorch.spyre.diagnostic_report('report.zip')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=directory, capture_output=True, text=True,
+        env=os.environ | {"OPENSPYRE_CACHE_DIR": str(directory / "cache")} | environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(directory / "report.zip") as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+COMPILES = """
+x = torch.ones(3, 64).half().to("spyre")
+torch.compile(lambda x: torch.softmax(x, -1) + 1)(x)
+torch.compiler.reset()
+torch.compile(lambda x: torch.softmax(x, -1) + 1)(x)
+"""
+
+
+def test_it_has_what_this_process_used_once_and_nothing_of_another_one(tmp_path):
+    compiled = packed(tmp_path, COMPILES)
+    other = packed(tmp_path, "x = torch.ones(3).to('spyre'); x + x")
+    again = packed(tmp_path, COMPILES)
+    assert [name for name in compiled if name.endswith("/graph.json")] == [
+        name for name in again if name.endswith("/graph.json")
+    ]
+    assert sum(name.endswith("/graph.json") for name in compiled) == 1
+    assert any("/bundle/" in name for name in compiled)
+    assert any(name.endswith("/card.program") for name in again)  # found on disk, and used
+    assert not any("compiled/" in name or "graphs/" in name for name in other)
+
+
+def test_variables_stand_in_it_as_the_user_set_them(tmp_path):
+    found = json.loads(packed(tmp_path, "", TORCH_LOGS="spyre.compiler:ERROR")["environment.json"])
+    assert found["TORCH_LOGS"] == "spyre.compiler:ERROR" and "OPENSPYRE_LOGS" not in found

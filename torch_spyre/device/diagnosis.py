@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,18 @@ from openspyre.artifact.bundle import bundle_texts
 from openspyre.artifact.directory import json_text
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_spec import FILE, launch_spec_json
+from openspyre.backend.text_cache import TextCache
+from openspyre.card.cards import settings_in_force
 from openspyre.program.text import print_program
 from openspyre.spec.errors import SpyreError
 from openspyre.tools.diagnosing.archive import write_archive
-from openspyre.tools.diagnosing.report import as_json, report_texts
+from openspyre.tools.diagnosing.discretion import variables
+from openspyre.tools.diagnosing.report import as_json, kept_program, report_texts
 from torch_spyre import _torch
 from torch_spyre.device import api
+from torch_spyre.device.registration import logs_as_given
 from torch_spyre.inductor.graph import to_text
-from torch_spyre.inductor.reporting.compile_observer import last_graphs
+from torch_spyre.inductor.reporting.compile_observer import LastGraph, last_graphs
 from torch_spyre.inductor.reporting.report import compile_report
 from torch_spyre.ops.compilations import compilation_stats
 from torch_spyre.ops.fallbacks import fallback_stats
@@ -33,15 +38,23 @@ def diagnostic_report(path: str | Path | None = None) -> Path:
     """As `torch.spyre.diagnostic_report` tells."""
     place = Path(strftime("spyre_report_%Y%m%d_%H%M%S.zip")) if path is None else Path(path)
     texts = report_texts() | {
+        "environment.json": as_json(variables(os.environ | logs_as_given)),
         "compile_reports.txt": "\n".join(map(str, compile_report())) + "\n",
         "counters.json": as_json(_counters()),
     }
     for number, seen in enumerate(last_graphs()):
-        hushed = replace(seen.graph, constants=tuple((value, "") for value, _ in seen.graph.constants))
-        texts[f"graphs/{number}_{seen.key[:12]}/graph.json"] = to_text(hushed)
-        if seen.emitted is not None:
-            texts |= _bundle(f"graphs/{number}_{seen.key[:12]}", seen.emitted)
+        texts |= _graph(f"graphs/{number}_{seen.key[:12]}", seen)
     return write_archive(place, texts)
+
+
+def _graph(folder: str, seen: LastGraph) -> dict[str, str]:
+    """The graph, the program that this process ran, and its bundle if it was compiled here."""
+    hushed = replace(seen.graph, constants=tuple((value, "") for value, _ in seen.graph.constants))
+    found = {f"{folder}/graph.json": to_text(hushed)}
+    kept = TextCache.of(settings_in_force(), "graph").find(seen.request) if seen.request else None
+    if kept is not None:
+        found[f"{folder}/facts.json"], found[f"{folder}/card.program"] = kept_program(kept)
+    return found | (_bundle(folder, seen.emitted) if seen.emitted is not None else {})
 
 
 def _bundle(folder: str, emitted: Emitted) -> dict[str, str]:

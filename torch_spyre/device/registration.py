@@ -30,10 +30,14 @@ def register() -> None:
     artifacts.register()
 
 
+logs_as_given: dict[str, str] = {}  # variables as the user set them, where we moved something; "" is none
+
+
 def _take_our_logs() -> None:
     """torch refuses names in TORCH_LOGS that it does not know, and reads it after us: our entries move to OPENSPYRE_LOGS."""
     others, ours = split_torch_logs(os.environ.get("TORCH_LOGS", ""))
     if ours:
+        logs_as_given.update({name: os.environ.get(name, "") for name in ("TORCH_LOGS", "OPENSPYRE_LOGS")})
         # Behind what is there already: of two entries about one logger the later wins.
         os.environ["OPENSPYRE_LOGS"] = ",".join(filter(None, (os.environ.get("OPENSPYRE_LOGS"), ours)))
         if others:

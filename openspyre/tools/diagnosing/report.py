@@ -1,4 +1,5 @@
-"""What every report has, whichever process writes it: the doctor's findings, switches, recent errors, and programs that were compiled."""
+"""What every report has, whichever process writes it: the doctor's findings, switches, recent errors, launches that failed; and programs
+of the cache, for a report of a process that has compiled none itself."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ _TENSORS = "tensors"  # of a kept program: values that are known
 
 
 def diagnostic_report(path: Path) -> Path:
-    """The report of a process that has compiled nothing itself."""
-    return write_archive(path, report_texts())
+    """The report of a process that has compiled nothing itself: with the newest programs of the cache, whoever compiled them."""
+    try:
+        kept = _kept_programs(Settings.read())
+    except SpyreError:
+        kept = {}  # the doctor says why
+    return write_archive(path, report_texts() | kept)
 
 
 def report_texts() -> dict[str, str]:
@@ -34,7 +39,7 @@ def report_texts() -> dict[str, str]:
         settings = Settings.read()
     except SpyreError:
         return found  # the doctor has said why
-    return found | _kept_programs(settings) | _failed_launches(settings)
+    return found | _failed_launches(settings)
 
 
 def as_json(tree: object) -> str:
@@ -46,14 +51,20 @@ def _kept_programs(settings: Settings) -> dict[str, str]:
     found: dict[str, str] = {}
     for number, path in enumerate(_newest(settings.cache_dir / "graphs", "*.graph")):
         try:
-            _, head, program = path.read_text(encoding="utf-8").split("\n", 2)
-            told = json.loads(head)
+            facts, program = kept_program(path.read_text(encoding="utf-8").partition("\n")[2])
         except (OSError, ValueError):
             continue
-        told.pop(_TENSORS, None)
-        found[f"compiled/{number}_facts.json"] = as_json(told)
+        found[f"compiled/{number}_facts.json"] = facts
         found[f"compiled/{number}.program"] = program
     return found
+
+
+def kept_program(text: str) -> tuple[str, str]:
+    """What was told of a program in the cache, without values, and its steps; ValueError if it is none."""
+    head, program = text.split("\n", 1)
+    told = json.loads(head)
+    told.pop(_TENSORS, None)
+    return as_json(told), program
 
 
 def _failed_launches(settings: Settings) -> dict[str, str]:

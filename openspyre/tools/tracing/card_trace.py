@@ -7,6 +7,8 @@ kernel, from which acelyzer computes how full the arrays are.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -39,7 +41,8 @@ def write_card_trace(trace: Trace, directory: Path, machine: Machine = SPYRE) ->
             f"{trace.path}: has no lane of predicted times; profile with torch_spyre.profiler.configure(predicted=True), "
             "which is the default"
         )
-    directory.mkdir(parents=True, exist_ok=True)
+    if directory.exists() and not directory.is_dir():
+        raise InvalidArgument(f"{directory} is a file; --card names the directory that the trace and its cycles go to")
     core_mhz = machine.core_clock_hz / 1e6
     names = _kernel_names(trace)
     kernels = {
@@ -47,29 +50,40 @@ def write_card_trace(trace: Trace, directory: Path, machine: Machine = SPYRE) ->
         for correlation, events in _launches(trace).items()
         for place, event in enumerate(events)
     }
-    for name, event in kernels.items():
-        ideal = round(event.arguments.get("ideal us", 0.0) * core_mhz)
-        _write(
-            directory / "inductor-spyre" / name / "perf" / "ideal_cycles.json",
-            [{"ideal_cycles": ideal, "op_category": _op(event)}],
-        )
+    files: dict[str, Any] = {
+        f"inductor-spyre/{name}/perf/ideal_cycles.json": [
+            {"ideal_cycles": round(event.arguments.get("ideal us", 0.0) * core_mhz), "op_category": _op(event)}
+        ]
+        for name, event in kernels.items()
+    }
+    files["trace.json"] = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "Spyre"}],
+                           "displayTimeUnit": "ms", "traceEvents": list(_events(trace, names, machine))}  # fmt: skip
+    try:
+        _write(directory, files)
+    except OSError as problem:
+        raise InvalidArgument(f"{directory}: cannot be written: {problem.strerror}") from None
     target = directory / "trace.json"
-    _write(target, {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "Spyre"}],
-                    "displayTimeUnit": "ms", "traceEvents": list(_events(trace, names, machine))})  # fmt: skip
     command = f"acelyzer -i {target} -c {directory} -o {directory / 'analysed.json'} --freq {SOC_MHZ}:{core_mhz:.0f}"
     return CardTrace(target, len(kernels), command)
 
 
-def _write(path: Path, content: Any) -> None:
-    """All of it or nothing: another process may read it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.half")
+def _write(directory: Path, files: dict[str, Any]) -> None:
+    """All of them or none: they are written beside the directory, and moved when they are whole. The trace goes last."""
+    directory = directory.absolute()
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    half = directory.with_name(f".{directory.name}.{os.getpid()}.half")
     try:
-        half.write_text(json.dumps(content))
-        half.replace(path)
-    except OSError as problem:
-        half.unlink(missing_ok=True)
-        raise InvalidArgument(f"{path}: cannot be written: {problem.strerror}") from None
+        for name, content in files.items():
+            (half / name).parent.mkdir(parents=True, exist_ok=True)
+            (half / name).write_text(json.dumps(content))
+        if not directory.exists():
+            half.rename(directory)
+            return
+        for name in files:
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (half / name).replace(directory / name)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
 
 
 def _op(event: Event) -> str:

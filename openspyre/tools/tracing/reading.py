@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from typing import Any
 from openspyre.spec.errors import InvalidArgument
 
 PREDICTED_ROWS = 64  # the predicted lane of card n is process 64 + n: csrc/torch/profiler/activities.h
+
+_OF_CARDS = frozenset({"kernel", "gpu_memset", "gpu_memcpy", "privateuse1_runtime", "gpu_user_annotation"})
+_NUMBERS = ("correlation", "bytes", "predicted us", "ideal us")  # of the arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def _events(path: Path) -> list[Any]:
         raise InvalidArgument(f"{path}: cannot be read: {problem.strerror}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
         raise InvalidArgument(f"{path}: the packed file is not whole ({problem}); export the trace again") from None
+    except RecursionError:
+        raise InvalidArgument(f"{path}: lists lie too deep in each other: this is no Chrome trace") from None
     except UnicodeDecodeError:
         raise InvalidArgument(f"{path}: no text: this is no Chrome trace") from None
     except json.JSONDecodeError as problem:
@@ -94,10 +100,28 @@ def _complete(path: Path, events: list[Any]) -> Iterator[Event]:
         if not isinstance(event, dict) or event.get("ph") != "X" or not isinstance(event.get("pid"), int):
             continue
         try:
-            arguments = event.get("args") or {}
-            yield Event(
-                str(event.get("name", "")), str(event.get("cat", "")), event["pid"], int(event.get("tid", 0)),
-                float(event["ts"]), float(event.get("dur", 0.0)), arguments if isinstance(arguments, dict) else {},
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as problem:
+            yield _event(event)
+        except KeyError as problem:
+            raise InvalidArgument(f"{path}: event {number} is none of a Chrome trace: it has no {problem}") from None
+        except (TypeError, ValueError, OverflowError) as problem:
             raise InvalidArgument(f"{path}: event {number} is none of a Chrome trace: {problem}") from None
+
+
+def _event(event: dict[str, Any]) -> Event:
+    arguments, category = event.get("args") or {}, str(event.get("cat", ""))
+    if not isinstance(arguments, dict):
+        arguments = {}
+    for name in _NUMBERS if category in _OF_CARDS else ():
+        if name in arguments:
+            _number(name, arguments[name])
+    return Event(
+        str(event.get("name", "")), category, event["pid"], int(event.get("tid", 0)),
+        _number("ts", event["ts"]), _number("dur", event.get("dur", 0.0)), arguments,
+    )  # fmt: skip
+
+
+def _number(name: str, value: object) -> float:
+    """Of a file that anybody may have written: what follows adds it up."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"its {name!r} is {value!r}, no number")
+    return float(value)

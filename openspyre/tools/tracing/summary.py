@@ -125,6 +125,14 @@ def _length(spans: Iterable[tuple[float, float]]) -> float:
     return sum(end - start for start, end in spans)
 
 
+def _short(name: str, letters: int) -> str:
+    """Without its middle: a name's end says which of several alike it is."""
+    if len(name) <= letters:
+        return name
+    end = (letters - 3) // 3
+    return f"{name[: letters - 3 - end]}...{name[-end:]}"
+
+
 def text_of(summary: Summary) -> str:
     if not summary.launches and not summary.copies_us:
         return (
@@ -153,13 +161,13 @@ def text_of(summary: Summary) -> str:
     for title, lines in (("launches", summary.launches), ("steps", summary.steps)):
         if lines:
             rows = [
-                [line.name[:60], str(line.calls), us(line.host_us), f"{line.share:.0%}", us(line.predicted_us), line.bound,
+                [_short(line.name, 60), str(line.calls), us(line.host_us), f"{line.share:.0%}", us(line.predicted_us), line.bound,
                  line.source]
                 for line in lines
             ]  # fmt: skip
             heads = [title, "calls", "host", "share", "predicted", "bound", "longest from"]
             parts += ["", *table(heads, rows)]
     if summary.gaps:
-        rows = [[us(gap), behind[:40], before[:40]] for gap, behind, before in summary.gaps]
+        rows = [[us(gap), _short(behind, 40), _short(before, 40)] for gap, behind, before in summary.gaps]
         parts += ["", *table(["gap", "behind", "before"], rows)]
     return "\n".join(parts)

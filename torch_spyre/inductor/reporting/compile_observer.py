@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from openspyre.artifact.emitted import Emitted
 from openspyre.artifact.launch_files import write_launch
@@ -34,19 +34,35 @@ def debugging() -> bool:
 
 @dataclass(slots=True)
 class LastGraph:
-    """A graph that was specialised, and its bundle if it was compiled here."""
+    """A graph that was specialised: its bundle if it was compiled here, and the name of its program in the cache."""
 
     key: str
     graph: Graph
+    specialisation: Specialisation
     emitted: Emitted | None = None
+    request: str = ""
 
 
-_last: deque[LastGraph] = deque(maxlen=8)
+_MOST_GRAPHS = 8
+_last: dict[tuple[object, ...], LastGraph] = {}  # by graph and sizes, the oldest first
+_lock = Lock()
 
 
 def last_graphs() -> list[LastGraph]:
-    """The oldest first, for reports."""
-    return list(_last)
+    """The oldest first, for reports; each once, however often it was found or compiled again."""
+    with _lock:
+        return list(_last.values())
+
+
+def _remember(seen: LastGraph) -> None:
+    which = (seen.key, *sorted(seen.specialisation.symbols.items()))
+    with _lock:
+        before = _last.pop(which, None)
+        if before is not None:  # a graph that is found on disk brings no bundle; the one of before is of the same graph
+            seen.emitted = before.emitted
+        _last[which] = seen
+        for oldest in list(_last)[:-_MOST_GRAPHS]:
+            del _last[oldest]
 
 
 class Watch:
@@ -54,8 +70,8 @@ class Watch:
 
     def __init__(self, key: str, graph: Graph, symbols: dict[str, int]) -> None:
         self.specialisation = Specialisation(symbols)
-        self._seen = LastGraph(key, graph)
-        _last.append(self._seen)
+        self._seen = LastGraph(key, graph, self.specialisation)
+        _remember(self._seen)
         self._before: Program | None = None
         self._number = 0
         self._directory = _directory(graph, key) if debugging() else None
@@ -119,6 +135,9 @@ def tell_cost(emitted: Emitted) -> None:
 
 def tell(name: str, how: str, request: str, told: Specialisation) -> None:
     """One line per specialised graph, also for one that goes through no pass because it was found on disk."""
+    for seen in last_graphs():
+        if seen.specialisation is told:
+            seen.request = request
     _log.info(
         "%s: %s as %s: %d ops in %d steps, %d relayouts, a pool of %d bytes, %.2f ms",
         name, how, request[:12], told.ops, told.steps, len(told.relayouts), told.pool_bytes,
