@@ -187,3 +187,22 @@ def test_a_paged_cache_is_written_and_attended_to() -> None:
     assert torch.equal(
         here.cpu(), torch.nn.functional.scaled_dot_product_attention(query.to("spyre"), plain, plain).cpu()
     )
+
+
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+
+
+@pytest.mark.parametrize("dtype", FLOAT8, ids=str)
+def test_blocks_of_eight_bit_floats_keep_every_code(dtype: torch.dtype) -> None:
+    """Also of those that the card has no format for; slots and blocks go in any order, and from cache to cache."""
+    codes = torch.arange(256, dtype=torch.uint8).reshape(8, 4, 8)
+    cache = codes.view(dtype).to("spyre")
+    pool = torch.spyre.block_pool(cache, 8)
+    torch.spyre.copy_blocks(cache, pool, [(k, 7 - k) for k in range(8)])
+    assert torch.equal(pool.view(torch.uint8), codes.flip(0))
+    empty = torch.zeros(8, 4, 8, dtype=torch.uint8).view(dtype).to("spyre")
+    torch.spyre.copy_blocks(pool, empty, torch.tensor([[0, 7], [5, 1], [3, 2]]))
+    torch.spyre.copy_blocks(empty, empty, [(7, 0), (1, 7)])
+    expected = torch.zeros_like(codes)
+    expected[0], expected[1], expected[2], expected[7] = codes[7], codes[2], codes[4], codes[2]
+    assert torch.equal(empty.cpu().view(torch.uint8), expected)

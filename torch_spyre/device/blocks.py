@@ -9,6 +9,7 @@ import torch
 
 from openspyre.spec.encodings import sen169_decode, sen169_encode
 from openspyre.spec.errors import InvalidArgument
+from torch_spyre.device.layouts import device_tensor_layout
 
 _HALVES = (torch.float16, torch.bfloat16)
 
@@ -31,6 +32,9 @@ def copy_blocks(source: torch.Tensor, target: torch.Tensor, pairs: Sequence[tupl
     _check(source, target, listed)
     if not listed:
         return
+    if _is_only_kept(source if source.device.type == "spyre" else target):
+        _copy_one_by_one(source, target, listed)
+        return
     here = torch.tensor([a for a, _ in listed], device=source.device)
     there = torch.tensor([b for _, b in listed], device=target.device)
     blocks = source.index_select(0, here)
@@ -38,7 +42,21 @@ def copy_blocks(source: torch.Tensor, target: torch.Tensor, pairs: Sequence[tupl
         blocks = _codes(blocks)
     elif source.device.type == "cpu" and target.device.type == "spyre":
         blocks = _numbers(blocks, target)
+    if target.device.type == "cpu" and target.dtype.itemsize == 1:  # torch's own index_copy_ has no float8
+        target, blocks = target.view(torch.uint8), blocks.view(torch.uint8)
     target.index_copy_(0, there, blocks)
+
+
+def _is_only_kept(cache: torch.Tensor) -> bool:
+    """Of a dtype that the card keeps without computing with it, float8_e5m2 for one."""
+    return cache.dtype not in _HALVES and device_tensor_layout(cache) is None
+
+
+def _copy_one_by_one(source: torch.Tensor, target: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> None:
+    """Bytes go, and no operator has to know their dtype."""
+    blocks = [source[a].to(target.device, copy=True) for a, _ in pairs]  # all are read before one is written
+    for (_, b), block in zip(pairs, blocks, strict=True):
+        target[b].copy_(block)
 
 
 def _kept(dtype: torch.dtype) -> torch.dtype:
