@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from openspyre.spec.errors import OptionWarning
 from torch_spyre._inductor import config
-from torch_spyre.inductor.graph import Growth, Value
+from torch_spyre.inductor.graph import Growth, Value, evaluate
 from torch_spyre.inductor.launching import growing, launch
 from torch_spyre.inductor.lowering.alignment import NotAligned, placement
 from torch_spyre.inductor.lowering.buckets import Buckets, buckets_of
@@ -318,5 +318,35 @@ def test_rows_at_the_end_begin_where_only_a_launch_knows() -> None:
     ],
 )
 def test_a_view_that_mixes_rows_is_not_aligned(view: Value) -> None:
+    with pytest.raises(NotAligned):
+        placement(view, WHOLE, "s", ("s",))
+
+
+def test_a_constant_place_is_known_from_a_size_on() -> None:
+    """Smaller sizes have it in the next block."""
+    assert placement(_view((6,), (1,), 6 * 40), WHOLE, "s", ("s",)).least == 41
+    assert placement(_view((66, 6), (6, 1)), WHOLE, "s", ("s",)).least == 66
+    assert placement(_view((3, 6), (6, 1), "6*s - 30"), WHOLE, "s", ("s",)).least == 5
+    assert placement(_view((2, "s", 6), ("6*s", 6, 1)), WHOLE, "s", ("s",)).least == 0
+
+
+def test_a_place_that_other_symbols_decide_is_told() -> None:
+    whole = Value("b", "float32", ("b", "s", 6), ("6*s", 6, 1))
+    (inside,) = placement(_view((6,), (1,), "6*s*b - 6"), whole, "s", ("s", "b")).inside
+    assert not evaluate(inside[0], {"b": 3}) < evaluate(inside[1], {"b": 3})
+    (inside,) = placement(_view(("b", 6), ("6*s", 1), 12), whole, "s", ("s", "b")).inside
+    assert evaluate(inside[0], {"b": 3}) < evaluate(inside[1], {"b": 3})
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        _view((8,), (1,)),  # from one row into the next, beside a padded dim
+        _view((3,), ("6*s",)),  # more blocks than there are
+        _view(("s", 2, 6), (6, 6, 1)),  # windows that leave the block
+        _view((4, 6), (6, 1), "6*s - 18"),  # more rows than there are behind
+    ],
+)
+def test_a_view_that_leaves_its_block_is_not_aligned(view: Value) -> None:
     with pytest.raises(NotAligned):
         placement(view, WHOLE, "s", ("s",))

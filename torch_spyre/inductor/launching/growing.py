@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -35,6 +35,7 @@ class _Padded:
     place: int
     larger: dict[int, int]  # by place
     buckets: Buckets
+    fitting: dict[tuple[int, ...], bool] = field(default_factory=dict)  # sizes seen: whether they fit
 
     def serves(self, symbols: Sequence[int], fixed: set[tuple[int, ...]]) -> bool:
         """Whether sizes vary together as before, no dim is empty, and all else is as it was."""
@@ -43,7 +44,45 @@ class _Padded:
             self.vary_together(symbols)
             and symbols[self.place] + self.made.least > 0
             and (not others or others in fixed)
+            and self.fits(tuple(symbols))
         )
+
+    def fits(self, symbols: tuple[int, ...]) -> bool:
+        """Whether views lie in the padded graph as in the true sizes, and inputs and outputs have room for the padding."""
+        if symbols not in self.fitting:
+            self.fitting[symbols] = self._fits(symbols)
+        return self.fitting[symbols]
+
+    def _fits(self, symbols: tuple[int, ...]) -> bool:
+        before, after = self._known(symbols)
+        return (
+            symbols[self.place] >= self.made.fits_from
+            and all(evaluate(end, before) < evaluate(room, before) for end, room in self.made.inside)
+            and not any(self._meets_itself(value, after) for value in self._handed_over())
+        )
+
+    def _handed_over(self) -> set[Value]:
+        """Inputs and outputs that are copied, by size and strides alone."""
+        graph = self.made.graph
+        values = (graph.values[number] for number in (*graph.inputs, *graph.outputs))
+        return {replace(value, buffer="", dtype="") for value in values if self._lies_otherwise(value)}
+
+    def _meets_itself(self, value: Value, known: dict[str, int]) -> bool:
+        """Whether padded rows lie where others do: those of a part of a larger tensor, or one row that is seen many times."""
+        size, stride = _numbers(value.size, known), _numbers(value.stride, known)
+        end = 0
+        for step, extent in sorted((step, extent) for extent, step in zip(size, stride, strict=True) if extent > 1):
+            if step <= end:
+                return True
+            end += (extent - 1) * step
+        return False
+
+    def _known(self, symbols: Sequence[int]) -> tuple[dict[str, int], dict[str, int]]:
+        """The graph's symbols, as they are and as they are padded."""
+        kept = [size for place, size in enumerate(symbols) if place not in self.larger]
+        before = dict(zip(self.made.graph.symbols, kept, strict=True))
+        padded = self.buckets.padded(symbols[self.place], self.made.most)
+        return before, before | {self.made.symbol: padded}
 
     def vary_together(self, symbols: Sequence[int]) -> bool:
         return all(symbols[place] - symbols[self.place] == more for place, more in self.larger.items())
@@ -59,9 +98,7 @@ class _Padded:
 
     def launch(self, inputs: list[torch.Tensor], symbols: list[int], numbers: Numbers) -> list[torch.Tensor]:
         graph, true = self.made.graph, symbols[self.place]
-        kept = [size for place, size in enumerate(symbols) if place not in self.larger]
-        before = dict(zip(graph.symbols, kept, strict=True))
-        after = before | {self.made.symbol: self.buckets.padded(true, self.made.most)}
+        before, after = self._known(symbols)
         given = [
             self._filled(x, graph.values[number], after, true) for x, number in zip(inputs, graph.inputs, strict=True)
         ]

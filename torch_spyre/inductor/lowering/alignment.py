@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from torch_spyre.inductor.graph import Extent, Value, evaluate
+from torch_spyre.inductor.graph import Extent, Value, evaluate, names_in
 
 _SAMPLES = (997, 1009)  # sizes that no stride of a model is a multiple of
 _OTHERS = 8209  # and that of the other symbols
@@ -22,12 +22,16 @@ class Placement:
     """A view's dims as steps along its buffer's (None: it has one element there, or the same one always), and its first element.
 
     `tail` is the buffer's padded dim if the view begins so many rows (`back`) before the end of it: a place that only a launch knows.
+    It lies so where the symbol is `least` or more, and where of each pair in `inside` the first is less than the second: smaller
+    sizes have the same place in another block, `x.flatten(0, 1)[40]`.
     """
 
     steps: tuple[tuple[int, int] | None, ...]
     start: tuple[int, ...]
     tail: int | None = None
     back: int = 0
+    least: int = 0
+    inside: tuple[tuple[str, str], ...] = ()
 
     def in_buffer(self, stride: tuple[Extent, ...]) -> tuple[tuple[Extent, ...], Extent]:
         """Strides and offset in a buffer with other strides."""
@@ -53,8 +57,8 @@ def placement(view: Value, whole: Value, symbol: str, symbols: tuple[str, ...]) 
             tail, back = dim, _SAMPLES[0] - a
         start.append(0 if varies else a)
     found = Placement(first[0], tuple(start), tail, back)
-    _check_rows(view, whole, symbol, found)
-    return found
+    least = _check_rows(view, whole, symbol, found)
+    return replace(found, least=least, inside=_inside(view, whole, symbol, symbols, found))
 
 
 def shift_of(extent: Extent, symbol: str) -> int | None:
@@ -136,8 +140,8 @@ def _is_polynomial(node: ast.AST) -> bool:
     return False
 
 
-def _check_rows(view: Value, whole: Value, symbol: str, found: Placement) -> None:
-    """A padded dim goes along a padded dim, row by row, and ends with it or before."""
+def _check_rows(view: Value, whole: Value, symbol: str, found: Placement) -> int:
+    """A padded dim goes along a padded dim, row by row, and ends with it or before. The symbol's least value for which it does."""
     for extent, step in zip(view.size, found.steps, strict=True):
         shift = shift_of(extent, symbol)
         if step is not None and step[0] == found.tail and shift is not None:
@@ -149,6 +153,79 @@ def _check_rows(view: Value, whole: Value, symbol: str, found: Placement) -> Non
             raise NotAligned(f"a view of {whole.buffer} has its rows in another order")
     if sum(step is not None and step[0] == found.tail for step in found.steps) > 1:
         raise NotAligned(f"a view of {whole.buffer} begins at {view.offset}")
+    rooms = ((dim, shift_of(extent, symbol)) for dim, extent in enumerate(whole.size))
+    return max(
+        (_least_with_rows(view, whole, symbol, found, dim, room) for dim, room in rooms if room is not None), default=0
+    )
+
+
+def _least_with_rows(view: Value, whole: Value, symbol: str, found: Placement, dim: int, room: int) -> int:
+    """The least symbol for which all rows of the view are rows of one block of the padded dim, which has symbol + `room`."""
+    padded, more = [], 0
+    for extent, step in _along(view, found, dim):
+        shift = shift_of(extent, symbol)
+        if shift is not None:
+            padded.append(shift)
+        elif isinstance(extent, int):
+            more += (extent - 1) * step
+        else:
+            raise NotAligned(f"a view of {whole.buffer} has {extent} rows")
+    if len(padded) > 1 or (padded and found.start[dim] + padded[0] + more > room):
+        raise NotAligned(f"a view of {whole.buffer} reaches beyond its rows")
+    if dim == found.tail:
+        if more - found.back >= room:
+            raise NotAligned(f"a view of {whole.buffer} reaches beyond its rows")
+        return found.back
+    return 0 if padded else found.start[dim] + more + 1 - room
+
+
+def _inside(
+    view: Value, whole: Value, symbol: str, symbols: tuple[str, ...], found: Placement
+) -> tuple[tuple[str, str], ...]:
+    """That the view stays inside the dims that are not padded: what other symbols decide. NotAligned if it never does."""
+    pairs = []
+    for run in _runs(whole, symbol, symbols):
+        ends, unit = ["0"], "1"
+        for dim in reversed(run):
+            ends.append(f"{found.start[dim]}*{unit}")
+            ends += [f"(({extent}) - 1)*{step}*{unit}" for extent, step in _along(view, found, dim)]
+            unit = f"{unit}*({whole.size[dim]})"
+        pair = " + ".join(ends), unit
+        if set().union(*map(names_in, pair)):
+            pairs.append(pair)
+        elif evaluate(pair[0], {}) >= evaluate(pair[1], {}):
+            raise NotAligned(f"a view of {whole.buffer} reaches beyond a dim")
+    return tuple(pairs)
+
+
+def _runs(whole: Value, symbol: str, symbols: tuple[str, ...]) -> list[list[int]]:
+    """Dims that are not padded, those together that lie as one: a view may go from a row of the inner to the next of the outer."""
+    samples = [dict.fromkeys(symbols, _OTHERS) | {symbol: n} for n in _SAMPLES]
+    sizes, strides = (
+        [[evaluate(extent, known) for extent in extents] for known in samples] for extents in (whole.size, whole.stride)
+    )
+    runs: list[list[int]] = []
+    outer = None
+    for dim in sorted((d for d, n in enumerate(sizes[0]) if n > 1), key=lambda d: -strides[0][d]):
+        if shift_of(whole.size[dim], symbol) is not None:
+            outer = None
+            continue
+        follows = outer is not None and all(s[outer] == n[dim] * s[dim] for n, s in zip(sizes, strides, strict=True))
+        if follows:
+            runs[-1].append(dim)
+        else:
+            runs.append([dim])
+        outer = dim
+    return runs
+
+
+def _along(view: Value, found: Placement, dim: int) -> list[tuple[Extent, int]]:
+    """The view's dims that step along this one of the buffer: their extents and steps."""
+    return [
+        (extent, step[1])
+        for extent, step in zip(view.size, found.steps, strict=True)
+        if step is not None and step[0] == dim
+    ]
 
 
 def _placed(

@@ -2,7 +2,8 @@
 
 The symbol then stands for the bucket's size, and a number that each launch brings for the true one. Padding comes behind the true
 elements of a dim, or of each block of a dim that is a flattened batch: pointwise calls may compute on it, sums and products along it
-see 0, maxima and scores -inf, indices 0; where rows are written, the first is written again.
+see 0, maxima and scores -inf, indices 0; where rows are written, the last is written again. Indices into a padded dim have the true
+size's bounds.
 A call that is not understood so makes the graph `Unpaddable`: it is compiled for every size.
 """
 
@@ -50,19 +51,23 @@ _FILLS: dict[str, int | bool | float] = {  # what changes no fold
 class PaddedGraph:
     """A graph for sizes up to the symbol's; it takes one number more, the last: the true size.
 
-    Extents are from symbol + `least` to symbol + `most`, and none may be empty.
+    Extents are from symbol + `least` to symbol + `most`, and none may be empty. Its views lie as its sizes say where the symbol is
+    `fits_from` or more, and of each pair of expressions in `inside` the first is less than the second.
     """
 
     graph: Graph
     symbol: str
     least: int
     most: int
+    fits_from: int = 0
+    inside: frozenset[tuple[str, str]] = frozenset()
 
 
 def pad_graph(graph: Graph, symbol: str, others: Mapping[str, int]) -> PaddedGraph:
     """Other symbols that vary with this one are always so much larger."""
     padding = _Padding(unified(graph, symbol, others), symbol)
-    return PaddedGraph(padding.run(), symbol, min(padding.shifts, default=0), max(padding.shifts, default=0))
+    made, shifts = padding.run(), padding.shifts or {0}
+    return PaddedGraph(made, symbol, min(shifts), max(shifts), padding.fits_from, frozenset(padding.inside))
 
 
 class _Padding(AddedValues):
@@ -72,6 +77,8 @@ class _Padding(AddedValues):
         self.wholes: dict[str, Value] = {}
         for value in graph.values:
             self.wholes.setdefault(value.buffer, value)
+        self.fits_from = 0
+        self.inside: set[tuple[str, str]] = set()
         self._moved: dict[int, int] = {}  # views of rows at the end: the number of the value that has them
 
     def run(self) -> Graph:
@@ -92,7 +99,8 @@ class _Padding(AddedValues):
             self._add(replace(call, arguments=tuple(map(self._seen, call.arguments))))
             written = {self.values[number].buffer for number in call.results if number >= 0}
             if written & known:  # what was made of it before is old
-                self._shared, self._moved = {}, {}
+                self._forget(written)
+                self._moved = {}
             known |= written
         numbers = graph.numbers + 1
         return replace(
@@ -102,7 +110,8 @@ class _Padding(AddedValues):
     # --- what may be padded ----------------------------------------------------------------------------------------------
 
     def _placed(self, value: Value) -> Placement | None:
-        if not any(self._mentions(extent) for extent in (*value.size, *value.stride, value.offset)):
+        whole = self.wholes[value.buffer]
+        if not any(self._mentions(extent) for v in (value, whole) for extent in (*v.size, *v.stride, v.offset)):
             return None
         for extent in filter(self._mentions, value.size):
             blocks = blocks_of(extent, self.symbol)
@@ -110,9 +119,12 @@ class _Padding(AddedValues):
                 raise Unpaddable(f"a size is {', '.join(map(str, value.size))}, not {self.symbol} and a number")
             self.shifts.add(blocks[1])
         try:
-            return placement(value, self.wholes[value.buffer], self.symbol, self.graph.symbols)
+            place = placement(value, whole, self.symbol, self.graph.symbols)
         except NotAligned as problem:
             raise Unpaddable(str(problem)) from None
+        self.fits_from = max(self.fits_from, place.least)
+        self.inside |= set(place.inside)
+        return place
 
     def _stops_early(self, number: int, place: Placement | None) -> bool:
         """Whether padding of a view is true rows of its buffer."""
@@ -244,6 +256,8 @@ class _Padding(AddedValues):
 
     def _attended(self, call: GraphCall) -> GraphCall:
         query, key, value = (_reference(argument) for argument in call.arguments[:3])
+        if self._is_padded(query, -1) or self._is_padded(key, -1):
+            raise Unpaddable("attention goes over the padded dim")  # and is scaled by its size
         bias, causal = call.arguments[3], call.arguments[5]
         if not self._is_padded(key, -2):
             return call
@@ -271,22 +285,24 @@ class _Padding(AddedValues):
         return call
 
     def _gathered(self, call: GraphCall, binding: Binding, name: str) -> GraphCall:
-        """Padded indices choose the first row, which is there."""
+        """Padded indices choose the first row, which is there; the others must be those of true rows."""
         self._refuse_blocks(name, *self.values[_reference(call.arguments[0])].size)
         if name == "index_copy" or name in _WRITES:
             return self._written(call, name)
         if name not in _GATHERS:
             raise Unpaddable(f"{name} would write padding")
-        if name == "index.Tensor":
-            call = _with(call, 1, self._from_the_true_end(call))
+        if name == "gather":
+            self._refuse_walks_beyond(call, 2, exactly=False)
         for place in _GATHERS[name]:
+            call = _with(call, place, self._with_true_bounds(call, place))
             call = _with(call, place, self._without_padding(call.arguments[place]))
         return call
 
     def _written(self, call: GraphCall, name: str) -> GraphCall:
-        """In place of padding the first row is written once more, to where it goes anyway."""
+        """In place of padding the last row is written once more, to where it goes anyway."""
         dim = call.arguments[1]
         along: dict[int, tuple[Extent, ...]]
+        self._refuse_walks_beyond(call, 3 if name == "index_copy" else 2, exactly=True)
         if name == "index_copy":
             source = self.values[_reference(call.arguments[3])].size
             assert isinstance(dim, int)
@@ -294,32 +310,44 @@ class _Padding(AddedValues):
             along = {2: index, 3: tuple(n if d == dim % len(source) else 1 for d, n in enumerate(source))}
         else:
             along = {place: self.values[_reference(call.arguments[2])].size for place in _WRITES[name]}
+        call = _with(call, 2, self._with_true_bounds(call, 2))
         for place, extents in along.items():
             for d, extent in enumerate(extents):
                 if self._mentions(extent):
                     self._refuse_blocks(name, extent)
-                    first = self._first_for_padding(_reference(call.arguments[place]), d, extent)
-                    call = _with(call, place, Ref(first))
+                    last = self._last_for_padding(_reference(call.arguments[place]), d, extent)
+                    call = _with(call, place, Ref(last))
         return call
 
-    def _from_the_true_end(self, call: GraphCall) -> Argument:
-        """Indices that count from the end of a padded dim."""
-        table, indices = self.values[_reference(call.arguments[0])], call.arguments[1]
-        assert isinstance(indices, tuple)
-        kinds = {self.values[index.value].dtype for index in indices if isinstance(index, Ref)}
-        if any(map(self._mentions, table.size)) and not kinds <= {"int64", "int32"}:
+    def _refuse_walks_beyond(self, call: GraphCall, place: int, *, exactly: bool) -> None:
+        """Dims that are walked together with the table's, unlike the indexed one: their padding must be padding of the table.
+
+        What is written there must be just that; what is read may be less.
+        """
+        table, walked = (self.values[_reference(call.arguments[at])].size for at in (0, place))
+        dim = call.arguments[1]
+        assert isinstance(dim, int)
+        for d, extent in enumerate(walked):
+            if not table or d == dim % len(table) or not self._mentions(extent):
+                continue
+            room, shift = shift_of(table[d], self.symbol), shift_of(extent, self.symbol)
+            if room is None or shift is None or shift > room or (exactly and shift != room):
+                raise Unpaddable(f"{call.target} goes beyond the rows of {' x '.join(map(str, table))}")
+
+    def _with_true_bounds(self, call: GraphCall, place: int) -> Argument:
+        """The indices of a call, where the dim they count along is padded."""
+        table, indices = self.values[_reference(call.arguments[0])].size, call.arguments[place]
+        if isinstance(indices, tuple):
+            return tuple(self._bounded_index(index, table[dim], table) for dim, index in enumerate(indices))
+        counts_along = call.arguments[1] if len(call.arguments) > 2 and isinstance(call.arguments[1], int) else 0
+        return self._bounded_index(indices, table[counts_along] if table else 1, table)
+
+    def _bounded_index(self, index: Argument, extent: Extent, table: tuple[Extent, ...]) -> Argument:
+        if not isinstance(index, Ref) or not any(map(self._mentions, table)):
+            return index
+        if self.values[index.value].dtype not in ("int64", "int32"):
             raise Unpaddable("a mask chooses rows")  # of as many dims as it has
-
-        def from_the_end(dim: int, index: Argument) -> Argument:
-            if not isinstance(index, Ref) or not self._mentions(table.size[dim]):
-                return index
-            value, shift = self.values[index.value], shift_of(table.size[dim], self.symbol)
-            less = self._result("aten.lt.Scalar", (index, 0), "bool", value.size)
-            ahead = self._result("aten.add.Tensor", (index, self.true_size, 1), value.dtype, value.size)
-            moved = self._result("aten.add.Scalar", (Ref(ahead), shift, 1), value.dtype, value.size)
-            return Ref(self._result("aten.where.self", (Ref(less), Ref(moved), index), value.dtype, value.size))
-
-        return tuple(from_the_end(dim, index) for dim, index in enumerate(indices))
+        return Ref(self._within(index.value, extent)) if self._mentions(extent) else index
 
     def _without_padding(self, index: Argument) -> Argument:
         match index:

@@ -36,6 +36,9 @@ class AddedValues:
         self.origin = NOWHERE  # of what is being padded
         self.true_size = Number(graph.numbers, "int64")
         self._shared: dict[object, int] = {}  # numbers of values made once: masks, masked values, picked rows
+        self._bounded: dict[
+            tuple[int, int], int
+        ] = {}  # indices into so long a dim: those with the bounds of the true one
 
     def _mentions(self, extent: Extent) -> bool:
         return isinstance(extent, str) and self.symbol in names_in(extent)
@@ -99,6 +102,46 @@ class AddedValues:
 
         return self._made((number, dim, fill, type(fill)), make)
 
+    def _within(self, index: int, extent: Extent) -> int:
+        """Indices into a padded dim: those below 0 count from the true end, and those beyond are beyond the padding, too.
+
+        Both by the padding's length, so that the card finds as many too many.
+        """
+        shift = blocks_of(extent, self.symbol)
+        assert shift is not None and shift[0] == 1
+        key = index, shift[1]
+        if key not in self._bounded:
+            self._bounded[key] = self._moved_by_padding(index, shift[1])
+        return self._bounded[key]
+
+    def _moved_by_padding(self, index: int, shift: int) -> int:
+        value = self.values[index]
+
+        def made(target: str, *arguments: Argument, dtype: str = value.dtype) -> Ref:
+            return Ref(self._result(target, arguments, dtype, value.size))
+
+        padding = Ref(self._view(self._padding(value.dtype), (1,) * len(value.size), (0,) * len(value.size)))
+        rows = made("aten.add.Scalar", Ref(index), -shift, 1) if shift else Ref(index)
+        behind = made("aten.ge.Scalar", rows, self.true_size, dtype="bool")
+        below = made("aten.lt.Scalar", Ref(index), 0, dtype="bool")
+        up, down = (made(f"aten.{name}.Tensor", Ref(index), padding, 1) for name in ("add", "sub"))
+        return made("aten.where.self", below, down, made("aten.where.self", behind, up, Ref(index))).value
+
+    def _padding(self, dtype: str) -> int:
+        """How many rows are padding."""
+        made = (Named("dtype", dtype), Named("device", "spyre:0"), False)
+
+        def make() -> int:
+            bucket = self._result("prims.iota.default", (1, Expression(self.symbol), 1, *made), dtype, (1,))
+            return self._result("aten.sub.Tensor", (Ref(bucket), self.true_size, 1), dtype, (1,))
+
+        return self._made(("padding", dtype), make)
+
+    def _forget(self, written: set[str]) -> None:
+        """What was made of buffers is old when they are written."""
+        self._shared = {}
+        self._bounded = {key: made for key, made in self._bounded.items() if self.values[key[0]].buffer not in written}
+
     def _length_mask(self, query: int, keys: Extent) -> int:
         """Scores of padded keys are -inf for every query."""
         dtype, rank, queries = self.values[query].dtype, len(self.values[query].size), self.values[query].size[-2]
@@ -130,16 +173,24 @@ class AddedValues:
         stride, offset = place.in_buffer(self.values[picked].stride)
         return self._view(picked, view.size, stride, offset)
 
-    def _first_for_padding(self, number: int, dim: int, extent: Extent) -> int:
-        """The first `extent` rows, but the first of them in place of padding."""
+    def _last_for_padding(self, number: int, dim: int, extent: Extent) -> int:
+        """The first `extent` rows, but the last true one of them in place of padding."""
         value = self.values[number]
         size = tuple(extent if d == dim else n for d, n in enumerate(value.size))
 
         def make() -> int:
-            picks = self._masked(self._places(extent), 0, 0)
+            picks = self._made(("picks", extent), lambda: self._picks(extent))
             return self._result("aten.index_select.default", (Ref(number), dim, Ref(picks)), value.dtype, size)
 
-        return self._made(("first", number, dim), make)
+        return self._made(("last", number, dim), make)
+
+    def _picks(self, extent: Extent) -> int:
+        """0, 1, ..., and the last of them again for the padding."""
+        found = blocks_of(extent, self.symbol)
+        assert found is not None and found[0] == 1
+        last = self._result("aten.add.Tensor", (Ref(self._places(1, found[1] - 1)), self.true_size, 1), "int64", (1,))
+        arguments = (Ref(self._behind(extent)), Ref(last), Ref(self._places(extent)))
+        return self._result("aten.where.self", arguments, "int64", (extent,))
 
 
 def _dense(size: tuple[Extent, ...]) -> tuple[Extent, ...]:
