@@ -62,6 +62,12 @@ LIBRARY_SEAMS: tuple[LibrarySeam, ...] = (
         "torch has a hook for devices that lay out weights",
     ),
     LibrarySeam(
+        "transformers.modeling_utils",
+        "caching_allocator_warmup",
+        "a model that is larger than the card is told so, with what to do about it",
+        "transformers tells it",
+    ),
+    LibrarySeam(
         "transformers.pipelines.base",
         "Pipeline.__init__",
         "a pipeline takes the card by its number, or where no device is given, and leaves a model there: the list of devices is fixed",

@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 from openspyre.spec.errors import SpyreError
 from openspyre.tools import bisect, doctor, explain, inspect, ops, opt, run, smi, switches, trace, verify
@@ -25,20 +25,21 @@ class _Help(argparse.HelpFormatter):
         return "\n".join(super(_Help, self)._fill_text(part, width, indent) for part in text.split(" " * 4))
 
 
+class _Parser(argparse.ArgumentParser):
+    """And so do those of its subcommands, which argparse makes of the same class."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=_Help, **settings)
+
+
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        formatter_class=_Help,
+    parser = _Parser(
         prog="openspyre",
         description="Tools around the Spyre card in software.",
         epilog="example: openspyre doctor --json > report.json",
     )
     parser.add_argument("--version", action="version", version=f"openspyre {openspyre_version()}")
-    subparsers = parser.add_subparsers(
-        title="subcommands",
-        metavar="COMMAND",
-        required=True,
-        parser_class=partial(argparse.ArgumentParser, formatter_class=_Help),  # type: ignore[arg-type]
-    )
+    subparsers = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add_parser(subparsers)
     return parser

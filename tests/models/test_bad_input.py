@@ -117,9 +117,11 @@ def test_a_model_larger_than_the_card_is_told_of_and_auto_leaves_the_rest_on_the
     script = TOO_LARGE.replace("PATH", repr(str(tmp_path)))
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, env=environment)
     assert run.returncode == 0, run.stderr
-    moved, why, usable, mapped, usable_too, devices, found, expected = run.stdout.splitlines()
+    moved, why, usable, mapped, why_too, usable_too, devices, found, expected = run.stdout.splitlines()
     assert "cannot allocate" in moved and "free of 32.00 MiB" in moved
     assert "LlamaForCausalLM has" in why and "device_map='auto'" in why
+    for told in (why, why_too):
+        assert "fewer bits" in told and "device_map='auto'" in told and "OPENSPYRE_CARD_MEMORY_GIB" in told
     assert "cannot allocate" in mapped and usable == usable_too == "[2.0, 2.0, 2.0] 0"
     assert devices == "['0', 'cpu']" and found == expected
 

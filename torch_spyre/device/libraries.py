@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -75,6 +76,19 @@ def _has_card() -> bool:
 # --- safetensors ---------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _room_for(what: str) -> Iterator[None]:
+    """The card knows of one allocation; whoever loads a model wants to know what to do about all of them."""
+    try:
+        yield
+    except torch.OutOfMemoryError as problem:
+        from torch_spyre.device.weights import ROOM
+
+        raise torch.OutOfMemoryError(
+            f"{problem}\nThe model does not fit, for want of room for {what}: {ROOM}"
+        ) from None
+
+
 class _Slice:
     """A tensor of a file that is not read yet."""
 
@@ -82,7 +96,8 @@ class _Slice:
         self._found, self._device = found, device
 
     def __getitem__(self, key: Any) -> torch.Tensor:
-        return self._found[key].to(self._device)
+        with _room_for("a tensor of a checkpoint"):
+            return self._found[key].to(self._device)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._found, name)
@@ -105,7 +120,7 @@ class _OpenOnCard:
         return getattr(self._opened, name)
 
     def get_tensor(self, name: str) -> torch.Tensor:
-        with first_met(f"tensor {name!r} of a checkpoint"):
+        with first_met(f"tensor {name!r} of a checkpoint"), _room_for(f"tensor {name!r} of a checkpoint"):
             return self._opened.get_tensor(name).to(self._device)
 
     def get_tensors(self) -> dict[str, torch.Tensor]:
@@ -197,12 +212,23 @@ def _numbered(memory: dict[Any, Any]) -> Iterator[tuple[int, Any]]:
     return ((key, room) for key, room in memory.items() if isinstance(key, int))
 
 
+def _warm_up(original: Function) -> Function:
+    """All of a model's bytes at once, before its tensors come one by one: here it shows that they do not fit."""
+
+    def caching_allocator_warmup(model: Any, *more: Any, **keywords: Any) -> None:
+        with _room_for(f"all of {type(model).__name__}"):
+            original(model, *more, **keywords)
+
+    return caching_allocator_warmup
+
+
 def _finalize(original: Function) -> Function:
     def finalize_model_loading(model: torch.nn.Module, *more: Any, **keywords: Any) -> Any:
         told = original(model, *more, **keywords)
         from torch_spyre.device.weights import place_linear_weights
 
-        place_linear_weights(model)
+        with _room_for(f"the weights of {type(model).__name__} as its products want them"):
+            place_linear_weights(model)
         return told
 
     return finalize_model_loading
@@ -277,6 +303,7 @@ _REPLACEMENTS: dict[str, Callable[[Function], Function]] = {
     "get_max_memory": _max_memory,
     "TrainingArguments._setup_devices": _setup_devices,
     "PreTrainedModel._finalize_model_loading": _finalize,
+    "caching_allocator_warmup": _warm_up,
     "is_torch_bf16_gpu_available": _has_bfloat16,
     "Pipeline.__init__": _pipeline,
     "GenerationMixin._valid_auto_compile_criteria": _compiles_by_itself,

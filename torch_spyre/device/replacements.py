@@ -190,12 +190,11 @@ class _Moving:
         return counted
 
     def _too_large(self, number: int, total: int) -> str:
+        from torch_spyre.device.weights import ROOM
+
         tensors = itertools.chain(self._module.parameters(), self._module.buffers())
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors) / 2**20
-        return (
-            f"{type(self._module).__name__} has {total} tensors of {size:.1f} MiB together, and tensor {number} does not fit: "
-            "use 16 bits (model.to(torch.float16)), or leave a part on the host (transformers: device_map='auto')"
-        )
+        return f"{type(self._module).__name__} has {total} tensors of {size:.1f} MiB together, and tensor {number} does not fit: {ROOM}"
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,10 @@ from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.layouts import device_tensor_layout, set_spyre_tensor_layout
 
+ROOM = (  # what helps a model that is larger than the card
+    "use fewer bits (16: dtype=torch.float16, or model.to(torch.float16) first), leave a part on the host (transformers: "
+    "device_map='auto'), or give the card more memory (OPENSPYRE_CARD_MEMORY_GIB)"
+)
 embeddings_too = False  # whether a module that moves gets its tables laid by rows as well
 _LOOKED_UP = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 _LINEAR: dict[type[torch.nn.Module], tuple[str, ...]] = {
