@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -39,6 +40,19 @@ with torch.no_grad():
     step(x).cpu()
     print("ready", flush=True)
     while True: step(x).cpu()
+"""
+
+# The hunt of debugging.md, its fault planted in the program that the card runs.
+HUNT = """
+import sys, torch
+torch.manual_seed(0)
+def layer(x, w):
+    h = torch.nn.functional.gelu(x @ w)
+    h = torch.nn.functional.layer_norm(h + x, (128,))
+    return torch.softmax(h * 2, -1)
+x, w = torch.randn(33, 128).half().to("spyre"), torch.randn(128, 128).half().to("spyre")
+with torch.no_grad(), torch.spyre.save_launches(sys.argv[1]):
+    torch.compile(layer)(x, w)
 """
 
 
@@ -71,9 +85,31 @@ def profiled() -> None:
         (ROOT / "docs/profiling_trace.svg").write_text(re.sub(r"thread \d+", "thread 4711", drawn))
 
 
-def watched() -> None:
+def drawn_terminal(title: str, name: str, width: int, what: Any) -> str:
     from rich.console import Console
 
+    with Path(os.devnull).open("w") as nowhere:
+        console = Console(record=True, width=width, file=nowhere, force_terminal=True)
+        console.print(what)
+    drawn = console.export_svg(title=title, unique_id=name)
+    return re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)  # fonts of another host
+
+
+def hunted() -> None:
+    from rich.text import Text
+
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "model.py").write_text(HUNT)
+        subprocess.run([sys.executable, "-W", "ignore", "model.py", "saved"], cwd=place, check=True)
+        program = Path(place) / "saved/launch_00000/card.program"
+        program.write_text(program.read_text().replace('"add"', '"sub"', 1))
+        command = [sys.executable, "-m", "openspyre.tools.command", "bisect", "saved/launch_00000"]
+        told = subprocess.run(command, cwd=place, capture_output=True, text=True).stdout
+        drawn = drawn_terminal("openspyre bisect saved/launch_00000", "hunt", 110, Text(told.replace(f"{place}/", "")))
+    (ROOT / "docs/debugging_bisect.svg").write_text(drawn)
+
+
+def watched() -> None:
     from openspyre.tools.host import openspyre_version
     from openspyre.tools.monitoring.live import view
     from openspyre.tools.monitoring.samples import Monitor
@@ -88,21 +124,18 @@ def watched() -> None:
         try:
             assert process.stdout is not None and process.stdout.readline() == "ready\n"
             sample = Monitor().sample(2)
-            with Path(os.devnull).open("w") as nowhere:
-                console = Console(record=True, width=132, file=nowhere, force_terminal=True)
-                console.print(view(sample, Cards(1, 112 << 30), openspyre_version(), console.width))
         finally:
             process.kill()
             process.wait()
-        drawn = console.export_svg(title="openspyre smi top", unique_id="top")
-        drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)  # fonts of another host
-        (ROOT / "docs/monitoring_top.svg").write_text(drawn)
+    shown = view(sample, Cards(1, 112 << 30), openspyre_version(), 132)
+    (ROOT / "docs/monitoring_top.svg").write_text(drawn_terminal("openspyre smi top", "top", 132, shown))
 
 
 def main() -> None:
     explained()
     profiled()
     watched()
+    hunted()
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_a_picture_draws_every_row_and_what_fits_with_its_name(trace, tmp_path, 
         assert row in words
     width = float(root.get("width"))
     bars = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if rect.get("height") == "24"]
-    assert all(0 < float(bar.get("width")) and float(bar.get("x")) + float(bar.get("width")) < width for bar in bars)
+    assert all(float(bar.get("width")) > 0 and float(bar.get("x")) + float(bar.get("width")) < width for bar in bars)
     told = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
     assert len(told) == len(bars)
     events = json.loads(trace.read_text())["traceEvents"]
