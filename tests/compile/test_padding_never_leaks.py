@@ -199,7 +199,7 @@ def _run(names: Sequence[str]) -> int:
 def test_alone(name: str) -> None:
     programs = _run([name])
     assert (
-        programs == len(SIZES) if name in NOT_PADDED else programs <= 2
+        programs >= len(SIZES) if name in NOT_PADDED else programs <= 2
     )  # two where indices have a symbol of their own
 
 
