@@ -10,6 +10,7 @@ import torch
 
 transformers = pytest.importorskip("transformers", reason="generate() is transformers': pip install transformers")
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while Inductor loads
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {},
     "static": {"cache_implementation": "static"},
