@@ -71,4 +71,4 @@ def export(effort: Effort) -> Measurement:
         exported, events = trace(launches + launches // 50)
     if events < EVENTS:
         raise RuntimeError(f"the trace has {events:,} events")
-    return Measurement(exported, exported, exported, rounds=1, ours_seconds=exported)
+    return Measurement(exported, exported, exported, 1, exported, exported, exported)
