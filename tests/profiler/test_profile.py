@@ -180,6 +180,9 @@ def test_a_trace_that_finds_no_room_is_told_and_kept(block, tmp_path, name, monk
         found.export_chrome_trace(str(tmp_path / "none" / name))
     for _ in range(2):  # as often as one likes
         found.export_chrome_trace(str(tmp_path / name))
+    (tmp_path / f"link.{name}").symlink_to(tmp_path / name)
+    found.export_chrome_trace(str(tmp_path / f"link.{name}"))  # what is no file of its own is not replaced by one
+    assert (tmp_path / f"link.{name}").is_symlink()
     raw = (tmp_path / name).read_bytes()
     trace = json.loads(gzip.decompress(raw) if name.endswith("gz") else raw)
     assert len(of(trace, "kernel")) == 1

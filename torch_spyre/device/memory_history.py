@@ -6,10 +6,10 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from openspyre.spec.errors import InvalidArgument
+from openspyre.tools.whole_file import whole_file
 from torch_spyre import _torch, torch_seams
 from torch_spyre.device import module_paths
 
@@ -91,26 +91,12 @@ def _dump_snapshot(
     A file that cannot be written whole is not left behind, and one that was there stays as it was.
     """
     snapshot = _snapshot(augment_with_fx_traces=augment_with_fx_traces)
-    path = Path(os.path.realpath(filename))
-    if path.exists() and not path.is_file():  # a pipe or a device
-        with path.open("wb") as device:
-            return _write(snapshot, device)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
-            _write(snapshot, file)
-        part.replace(path)
+        with whole_file(filename) as file:
+            pickle.dump(snapshot, file, protocol=4)  # the viewer reads no newer one
     except OSError as error:
-        part.unlink(missing_ok=True)
         text = f"cannot write the memory snapshot: {error.strerror}; nothing is left of it. Choose another place, or record less (max_entries, stacks)"
-        raise OSError(error.errno, text, str(path)) from error
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _write(snapshot: dict[str, Any], file: IO[bytes]) -> None:
-    pickle.dump(snapshot, file, protocol=4)  # the viewer reads no newer one
+        raise OSError(error.errno, text, os.fspath(filename)) from error
 
 
 def _attach_out_of_memory_observer(observer: Callable[[int, int, int, int], None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gzip
 import os
@@ -12,6 +11,8 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from openspyre.tools.whole_file import whole_file
 
 _KEPT = (
     "_spyre_whole_trace"  # of a profile whose trace could not be written where it should: (what was recorded, the file)
@@ -62,17 +63,9 @@ def _written(profile: Any, write: Callable[[str], object]) -> Path:
 
 
 def _copy(whole: Path, target: Path) -> None:
-    """Complete or not at all."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with whole.open("rb") as source, beside.open("wb") as plain:
-            if target.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=plain, mode="wb", compresslevel=6) as packed:
-                    shutil.copyfileobj(source, packed, 1 << 20)
-            else:
-                shutil.copyfileobj(source, plain, 1 << 20)
-        beside.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
+    with whole.open("rb") as source, whole_file(target) as plain:
+        if target.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=plain, mode="wb", compresslevel=6) as packed:
+                shutil.copyfileobj(source, packed, 1 << 20)
+        else:
+            shutil.copyfileobj(source, plain, 1 << 20)

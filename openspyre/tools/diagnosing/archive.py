@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.diagnosing.discretion import Discretion
+from openspyre.tools.whole_file import whole_file
 
 MOST_LETTERS = 64 << 20  # of all texts together
 _ABOUT = """What this archive holds, for whoever looks into a fault of openspyre:
@@ -42,12 +41,6 @@ def write_archive(path: Path, texts: Mapping[str, str]) -> Path:
 
 
 def _write(path: Path, texts: Mapping[str, str]) -> None:
-    handle, building = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # for the user alone
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, text in texts.items():
-                archive.writestr(name, text)
-        Path(building).replace(path)
-    except BaseException:
-        Path(building).unlink(missing_ok=True)
-        raise
+    with whole_file(path, private=True) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(name, text)

@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 
 from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.tracing.reading import PREDICTED_ROWS, Event, Trace
+from openspyre.tools.whole_file import whole_file
 
 _WIDTH, _LEFT, _RIGHT, _ROW, _BAR, _TOP = 1400, 170, 50, 34, 24, 30
 _LEAST = 0.4  # narrower bars in one row are drawn as one
@@ -37,7 +38,8 @@ def write_picture(trace: Trace, file: Path) -> None:
     if not rows:
         raise InvalidArgument(f"{trace.path}: no event of the card, so there is nothing to draw")
     try:
-        file.write_text(_drawing(rows), "utf-8")
+        with whole_file(file) as drawing:
+            drawing.write(_drawing(rows).encode())
     except OSError as problem:
         raise InvalidArgument(f"{file}: cannot be written: {problem.strerror}") from None
 
