@@ -112,6 +112,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[s
         yield "  ".join(cells).rstrip()
 
 
+def printable(text: str) -> str:
+    """Of a stranger's text what cannot steer a terminal."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def work(execution: Execution) -> str:
     if execution.macs:
         return f"{count(execution.macs)} MAC"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openspyre.spec.counters import MAGIC, MEMORY_NAME, TOTAL_BYTES, Head, Reading, block_bytes, read, read_block
+from openspyre.tools.explaining.text import printable
 
 _LINK = f"/memfd:{MEMORY_NAME} (deleted)"
 PROC = Path("/proc")
@@ -87,7 +88,6 @@ def pid_inside(pid: int) -> int:
 
 
 def command_of(pid: int) -> str:
-    """Its command line, without what could steer a terminal."""
+    """Its command line, as a terminal may show it."""
     words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
-    line = " ".join(word for word in words if word)
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+    return printable(" ".join(word for word in words if word))

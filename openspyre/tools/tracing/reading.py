@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from openspyre.spec.errors import InvalidArgument
+from openspyre.tools.explaining.text import printable
 
 PREDICTED_ROWS = 64  # the predicted lane of card n is process 64 + n: csrc/torch/profiler/activities.h
 
 _OF_CARDS = frozenset({"kernel", "gpu_memset", "gpu_memcpy", "privateuse1_runtime", "gpu_user_annotation"})
-_NUMBERS = ("correlation", "bytes", "predicted us", "ideal us")  # of the arguments
+_NUMBERS = frozenset({"correlation", "bytes", "predicted us", "ideal us"})  # of the arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,12 @@ def _event(event: dict[str, Any]) -> Event:
     arguments, category = event.get("args") or {}, str(event.get("cat", ""))
     if not isinstance(arguments, dict):
         arguments = {}
-    for name in _NUMBERS if category in _OF_CARDS else ():
-        if name in arguments:
+    if category in _OF_CARDS:
+        for name in _NUMBERS & arguments.keys():
             _number(name, arguments[name])
+        arguments = {name: printable(value) if isinstance(value, str) else value for name, value in arguments.items()}
     return Event(
-        str(event.get("name", "")), category, event["pid"], int(event.get("tid", 0)),
+        printable(str(event.get("name", ""))), category, event["pid"], int(event.get("tid", 0)),
         _number("ts", event["ts"]), _number("dur", event.get("dur", 0.0)), arguments,
     )  # fmt: skip
 
@@ -124,4 +126,6 @@ def _number(name: str, value: object) -> float:
     """Of a file that anybody may have written: what follows adds it up."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"its {name!r} is {value!r}, no number")
+    if value < 0 and name != "ts":
+        raise ValueError(f"its {name!r} is {value!r}, less than nothing")
     return float(value)

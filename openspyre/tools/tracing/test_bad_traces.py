@@ -4,6 +4,7 @@ import json
 import resource
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -33,6 +34,7 @@ def trace(tmp_path: Path) -> Path:
         (kernel(args={"bytes": None}), "its 'bytes' is None"),
         (kernel(ts=float("inf")), "its 'ts' is inf"),
         (kernel(dur=[1]), "its 'dur' is [1]"),
+        (kernel(dur=-5), "its 'dur' is -5, less than nothing"),
         ({"ph": "X", "pid": 1}, "it has no 'ts'"),
     ],
 )
@@ -43,6 +45,17 @@ def test_a_number_that_is_none_is_told_with_its_event(
     path.write_text(json.dumps([kernel(), event]))
     assert main(["trace", str(path)]) == 1
     assert f"{path}: event 1 is none of a Chrome trace: {words}" in capsys.readouterr().err
+
+
+def test_names_cannot_steer_the_terminal_and_break_no_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, picture = tmp_path / "evil.json", tmp_path / "evil.svg"
+    path.write_text(json.dumps([kernel(name="a\x1b[31mb", args={"source": "x\x07.py:1\n"})]))
+    assert main(["trace", str(path), "--picture", str(picture)]) == 0
+    told = capsys.readouterr().out
+    assert "a?[31mb" in told and "x?.py:1?" in told and "\x1b" not in told
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
 def test_a_file_of_brackets_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
