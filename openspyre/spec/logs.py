@@ -97,7 +97,11 @@ def configure(settings: Settings) -> None:
     if settings.log_passes:
         set_log_passes(settings.log_passes)
     if settings.log_file is not None and levels:
-        set_log_file(settings.log_file)
+        try:
+            set_log_file(settings.log_file)
+        except OSError as problem:
+            accepted = f"the log cannot be written there: {problem.strerror}"
+            raise EnvironmentVariableError("SPYRE_LOG_FILE", str(settings.log_file), accepted) from None
 
 
 def set_log_level(name: str, level: str | int) -> None:

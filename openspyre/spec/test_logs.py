@@ -1,4 +1,5 @@
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -127,6 +128,13 @@ def test_the_log_can_go_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     logs.set_log_file(None)
     logging.getLogger("spyre").info("back")
     assert capsys.readouterr().err == "[INFO] [spyre] back\n"
+
+
+def test_a_file_that_cannot_be_written_is_told_with_its_variable(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "spyre.log"
+    words = f"SPYRE_LOG_FILE='{path}' is not valid: the log cannot be written there: No such file or directory"
+    with pytest.raises(EnvironmentVariableError, match=re.escape(words)):
+        logs.configure(Settings.read({"SPYRE_LOG_FILE": str(path), "TORCH_LOGS": "+spyre"}))
 
 
 def test_levels_are_switched_at_run_time(capsys: pytest.CaptureFixture[str]) -> None:
