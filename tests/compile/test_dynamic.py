@@ -6,6 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from torch_spyre.inductor.reporting.report import compile_report
+from torch_spyre.ops import composed
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations
 
 
@@ -120,6 +123,23 @@ def test_numbers_that_only_the_data_knows():
         compiled = torch.compile(sliced, fullgraph=True)
         for n in (3, 5):
             assert_close(compiled(x.to("spyre"), torch.tensor(n, device="spyre")), sliced(x, torch.tensor(n)))
+
+
+def test_a_size_that_is_read_off_what_the_launch_makes_is_reckoned_from_the_inputs(monkeypatch):
+    """Library operators that are composed in graphs read sizes of what they are given; another launch would have to make it."""
+
+    @torch.library.custom_op("openspyre_tests::capped", mutates_args=())
+    def capped(rows: torch.Tensor) -> torch.Tensor:
+        return rows.clamp(max=rows.shape[0] * 2 - 20)
+
+    capped.register_fake(lambda rows: torch.empty(rows.size(0), rows.size(1), dtype=rows.dtype, device=rows.device))
+    overload = torch.ops.openspyre_tests.capped.default
+    monkeypatch.setitem(composed.ADOPTED, overload, lambda rows: rows.clamp(max=rows.shape[0] * 2 - 20))
+    compiled = torch.compile(lambda x: capped(x.softmax(-1).reshape(-1, 4) * 64), dynamic=True, fullgraph=True)
+    for shape in ((3, 5, 8), (2, 7, 8)):
+        x = torch.randn(shape)
+        assert_close(compiled(x.to("spyre")), (x.softmax(-1).reshape(-1, 4) * 64).clamp(max=x.numel() // 2 - 20))
+    assert len(compile_report()[-1].bundles) == 1 and not compile_report()[-1].fallbacks
 
 
 def test_numbers_of_the_caller_may_change():

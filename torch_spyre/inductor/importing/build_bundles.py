@@ -26,6 +26,7 @@ from torch_spyre.inductor.importing.fx_nodes import Nodes, draws_numbers, fake_t
 from torch_spyre.inductor.importing.fx_reader import Reader
 from torch_spyre.inductor.importing.hints import Names, Scopes, growth_of, names_of_input, names_of_result
 from torch_spyre.inductor.importing.partition import is_taken, keep_from_compiling
+from torch_spyre.inductor.importing.sizes import read_sizes_off_inputs, size_of_input
 from torch_spyre.inductor.importing.views import keep_sources, name_views, separate_inputs
 from torch_spyre.inductor.launching.kernel import STACK_TRACES, launch_bundle
 from torch_spyre.inductor.lowering.lower_call import NotImportable
@@ -62,6 +63,7 @@ def bundle(module: torch.fx.GraphModule, report: GraphReport) -> None:
     move_constants(module)
     unfold(graph)
     keep_sources(graph)
+    read_sizes_off_inputs(graph)
     plan = _plan(graph, report)
     nodes = list(graph.nodes)
     plan.scopes.note_launches({node: plan.launch(node) for node in plan.taken})
@@ -264,13 +266,8 @@ def _symbol(graph: torch.fx.Graph, symbol: str) -> Node:
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt) and str(value.node.expr) == symbol:
             return node
-    for node in graph.find_nodes(op="placeholder"):
-        for tensor in fake_tensors(node):
-            for dim, extent in enumerate(tensor.shape):
-                if isinstance(extent, torch.SymInt) and str(extent.node.expr) == symbol:
-                    size = graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
-                    size.meta["val"] = extent
-                    return size
+    if (found := size_of_input(graph, symbol)) is not None:
+        return found
     raise NotImportable(f"no input of the graph has the size {symbol}")
 
 
