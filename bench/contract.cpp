@@ -1,5 +1,5 @@
 // Times the card's contraction kernels alone: C[M, N] = A[M, K] B[K, N] in SEN169, default layouts.
-//   contract [isa [M K N]]      isa: baseline, avx2, avx512; threads: OPENSPYRE_THREADS
+//   contract [isa [M K N [along-k]]]      isa: baseline, avx2, avx512; along-k: B's sticks; threads: OPENSPYRE_THREADS
 // Built on demand: g++ -std=c++20 -O2 -Icsrc/card bench/contract.cpp -lopenspyre_card. As a shared library it offers
 // `contract_once` to a process that times torch in turn.
 #include "steps/contract.h"
@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kStick = 64;
 
 // Loops m, n blocks, k blocks over the default layouts [K/64][M][64], [N/64][K][64] and [N/64][M][64].
-Step matmul(int64_t m, int64_t k, int64_t n) {
+Step matmul(int64_t m, int64_t k, int64_t n, bool b_along_k = false) {
   const int64_t k_blocks = (k + kStick - 1) / kStick, n_blocks = (n + kStick - 1) / kStick;
   Step step;
   step.name = "mm";
@@ -33,6 +33,8 @@ Step matmul(int64_t m, int64_t k, int64_t n) {
   step.outputs.resize(1);
   step.inputs[0].stride = {kStick, 0, m * kStick};
   step.inputs[1].stride = {0, k * kStick, kStick * kStick};
+  if (b_along_k) step.inputs[1].stride = {0, kStick * kStick, n * kStick};
+  step.b_along_k = b_along_k;
   step.outputs[0].stride = {kStick, m * kStick, 0};
   return step;
 }
@@ -51,10 +53,10 @@ std::vector<uint16_t> random_codes(int64_t rows, int64_t columns) {
   return codes;
 }
 
-double best_seconds(int64_t m, int64_t k, int64_t n, Isa isa) {
-  const std::vector<uint16_t> a = random_codes(m, k), b = random_codes(k, n);
+double best_seconds(int64_t m, int64_t k, int64_t n, bool b_along_k, Isa isa) {
+  const std::vector<uint16_t> a = random_codes(m, k), b = b_along_k ? random_codes(n, k) : random_codes(k, n);
   std::vector<uint16_t> c = random_codes(m, n);
-  const Step step = matmul(m, k, n);
+  const Step step = matmul(m, k, n, b_along_k);
   double best = 1e9;
   for (int round = 0; round < 7; ++round) {
     const auto start = std::chrono::steady_clock::now();
@@ -64,8 +66,8 @@ double best_seconds(int64_t m, int64_t k, int64_t n, Isa isa) {
   return best;
 }
 
-void report(int64_t m, int64_t k, int64_t n, Isa isa) {
-  const double seconds = best_seconds(m, k, n, isa);
+void report(int64_t m, int64_t k, int64_t n, Isa isa, bool b_along_k = false) {
+  const double seconds = best_seconds(m, k, n, b_along_k, isa);
   const double work = 2.0 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
   std::printf("%6ld x %6ld x %6ld  %9.3f ms  %7.1f GFLOP/s  %6.1f GB/s of B\n", m, k, n, seconds * 1e3,
               work / seconds * 1e-9, 2.0 * static_cast<double>(k) * static_cast<double>(n) / seconds * 1e-9);
@@ -84,7 +86,7 @@ int main(int argc, char** argv) {
   Configuration configuration;
   if (const char* threads = std::getenv("OPENSPYRE_THREADS")) configuration.threads = std::atoi(threads);
   configure(configuration);
-  if (argc == 5) return report(std::atoll(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]), isa), 0;
+  if (argc >= 5) return report(std::atoll(argv[2]), std::atoll(argv[3]), std::atoll(argv[4]), isa, argc == 6), 0;
   for (const auto& [k, n] : {std::pair<int64_t, int64_t>{4096, 4096}, {4096, 11008}, {11008, 4096}, {4096, 14336}})
     for (const int64_t m : {1, 4, 8, 16, 64, 256, 1024}) report(m, k, n, isa);
 }

@@ -13,7 +13,7 @@ namespace {
 struct Avx2 {
   using F = __m256;
   using Watch = __m256i;  // the largest magnitude seen, per lane
-  static constexpr bool kWatches = true;
+  static constexpr bool kWatches = true, kTurnsInRegisters = true;
   static constexpr int kLanes = 8, kPanel = 16, kRows = 6, kStreamRows = 5, kWidenRows = 4, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm256_setzero_ps(); }
@@ -87,6 +87,29 @@ struct Avx2 {
   CONTRACT_INLINE static void widen_in_registers(const float* from, F* to, Watch&) {
     to[0] = load(from);
     to[1] = load(from + 8);
+  }
+
+  // A pair of neighbouring lanes of eight columns per 32 bits: in the order of unpacked lanes, a panel's.
+  using Codes = __m256i;
+  CONTRACT_INLINE static void load_pairs(const uint16_t* from, int64_t stride, int v, Codes* pairs) {
+    const auto load_half = [&](int64_t row) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * stride));
+    };
+    const auto load_rows = [&](int row) {
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(load_half(4 * v + row)), load_half(4 * v + 8 + row), 1);
+    };
+    const __m256i a = load_rows(0), b = load_rows(1), c = load_rows(2), d = load_rows(3);
+    const __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+    pairs[0] = _mm256_unpacklo_epi64(ab, cd), pairs[1] = _mm256_unpackhi_epi64(ab, cd);
+    const __m256i upper_ab = _mm256_unpackhi_epi32(a, b), upper_cd = _mm256_unpackhi_epi32(c, d);
+    pairs[2] = _mm256_unpacklo_epi64(upper_ab, upper_cd), pairs[3] = _mm256_unpackhi_epi64(upper_ab, upper_cd);
+  }
+  template <bool exact>
+  CONTRACT_INLINE static void widen_pairs(Codes pairs, F* to, Watch& watch) {
+    const Halves halves = exact ? split_exactly(pairs) : split(pairs);
+    if (!exact) watch = _mm256_max_epi16(watch, halves.magnitude);
+    to[0] = _mm256_castsi256_ps(_mm256_blend_epi16(_mm256_slli_epi32(halves.upper, 16), halves.lower, 0x55));
+    to[1] = _mm256_castsi256_ps(_mm256_blend_epi16(_mm256_srli_epi32(halves.lower, 16), halves.upper, 0xAA));
   }
 
   // As sen169_from_float, but a NaN loses its sign. Out of range the clamps give zero and NaN's code; infinity is one

@@ -16,7 +16,7 @@ namespace {
 struct Avx512 {
   using F = __m512;
   struct Watch {};  // masks make the exact conversion cheap enough to be the only one
-  static constexpr bool kWatches = false;
+  static constexpr bool kWatches = false, kTurnsInRegisters = true;
   static constexpr int kLanes = 16, kPanel = 32, kRows = 12, kStreamRows = 8, kWidenRows = 8, kRun = 16;
 
   CONTRACT_INLINE static F zero() { return _mm512_setzero_ps(); }
@@ -28,9 +28,11 @@ struct Avx512 {
   CONTRACT_INLINE static Watch watch() { return {}; }
   CONTRACT_INLINE static bool clean(Watch) { return true; }
 
-  // Sign extension leaves copies of the sign above the magnitude; all but the topmost are cleared.
   CONTRACT_INLINE static F widened(const uint16_t* from) {
-    const __m512i codes = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    return widened(_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+  }
+  // Sign extension leaves copies of the sign above the magnitude; all but the topmost are cleared.
+  CONTRACT_INLINE static F widened(__m512i codes) {
     const __m512i shifted = _mm512_slli_epi32(codes, 14);
     const __m512i magnitude = _mm512_and_si512(shifted, _mm512_set1_epi32(0x1FFFC000));
     const __m512i sign = _mm512_and_si512(shifted, _mm512_set1_epi32(int(0x80000000)));
@@ -55,6 +57,32 @@ struct Avx512 {
   template <bool exact, typename Element>
   CONTRACT_INLINE static void widen_in_registers(const Element* from, F* to, Watch&) {
     *to = widened(from);
+  }
+
+  // A pair of neighbouring lanes of sixteen columns per 32 bits.
+  using Codes = __m512i;
+  CONTRACT_INLINE static void load_pairs(const uint16_t* from, int64_t stride, int v, Codes* pairs) {
+    const auto load_quarter = [&](int64_t row) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * stride));
+    };
+    const auto load_rows = [&](int row) {
+      const int first = 16 * v + row;
+      const __m256i lower =
+          _mm256_inserti128_si256(_mm256_castsi128_si256(load_quarter(first)), load_quarter(first + 4), 1);
+      const __m256i upper =
+          _mm256_inserti128_si256(_mm256_castsi128_si256(load_quarter(first + 8)), load_quarter(first + 12), 1);
+      return _mm512_inserti64x4(_mm512_castsi256_si512(lower), upper, 1);
+    };
+    const __m512i a = load_rows(0), b = load_rows(1), c = load_rows(2), d = load_rows(3);
+    const __m512i ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
+    pairs[0] = _mm512_unpacklo_epi64(ab, cd), pairs[1] = _mm512_unpackhi_epi64(ab, cd);
+    const __m512i upper_ab = _mm512_unpackhi_epi32(a, b), upper_cd = _mm512_unpackhi_epi32(c, d);
+    pairs[2] = _mm512_unpacklo_epi64(upper_ab, upper_cd), pairs[3] = _mm512_unpackhi_epi64(upper_ab, upper_cd);
+  }
+  template <bool exact>
+  CONTRACT_INLINE static void widen_pairs(Codes pairs, F* to, Watch&) {
+    to[0] = widened(_mm512_srai_epi32(_mm512_slli_epi32(pairs, 16), 16));
+    to[1] = widened(_mm512_srai_epi32(pairs, 16));
   }
 
   // As sen169_from_float, but a NaN loses its sign.

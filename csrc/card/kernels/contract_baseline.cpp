@@ -13,7 +13,7 @@ struct Baseline {
   using L [[gnu::vector_size(32)]] = int64_t;
   using Half [[gnu::vector_size(8)]] = uint16_t;
   struct Watch {};
-  static constexpr bool kWatches = false;
+  static constexpr bool kWatches = false, kTurnsInRegisters = false;
   static constexpr int kLanes = 4, kPanel = 8, kRows = 4, kStreamRows = 4, kWidenRows = 4, kRun = 4;
 
   CONTRACT_INLINE static F zero() { return F{}; }

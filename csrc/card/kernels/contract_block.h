@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
+#include "kernels/contract_along_k.h"
+#include "kernels/contract_groups.h"
 #include "kernels/contract_kernels.h"
 #include "steps/contract_turn.h"
 
 namespace openspyre::contract {
 namespace {
-
-#define CONTRACT_INLINE [[gnu::always_inline]] inline
 
 // One tile: R rows by one panel, its sums in registers over all of k.
 template <typename V, int R>
@@ -39,25 +39,6 @@ template <typename V, int R>
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) V::store(sums + i * V::kPanel + v * V::kLanes, sum[i][v]);
-  }
-}
-
-// visit.operator()<R>(first row) for groups of R rows: nearly equal heights, none above `most`.
-template <int most, typename Visit>
-CONTRACT_INLINE void visit_group(int64_t rows, int64_t first, Visit& visit) {
-  if (rows == most)
-    visit.template operator()<most>(first);
-  else if constexpr (most > 1)
-    visit_group<most - 1>(rows, first, visit);
-}
-
-template <int most, typename Visit>
-CONTRACT_INLINE void visit_groups(int64_t rows, Visit visit) {
-  const int64_t groups = (rows + most - 1) / most, base = rows / groups, larger = rows % groups;
-  for (int64_t g = 0, row = 0; g < groups; ++g) {
-    const int64_t height = base + (g < larger);
-    visit_group<most>(height, row, visit);
-    row += height;
   }
 }
 
@@ -283,8 +264,15 @@ void store_stick(const StickStore& store) {
 
 template <typename V, typename Element>
 constexpr OperandKernels operand_kernels() {
-  return {widen<V, Element>, fill_panels<V, Element>,           stream<V, Element>,
-          turn<Element>,     store_stick<V, Element, uint16_t>, store_stick<V, Element, float>};
+  OperandKernels kernels = {widen<V, Element>,
+                            fill_panels<V, Element>,
+                            stream<V, Element>,
+                            nullptr,
+                            turn<Element>,
+                            store_stick<V, Element, uint16_t>,
+                            store_stick<V, Element, float>};
+  if constexpr (V::kTurnsInRegisters && sizeof(Element) == sizeof(uint16_t)) kernels.stream_along_k = stream_along_k<V>;
+  return kernels;
 }
 
 template <typename V>

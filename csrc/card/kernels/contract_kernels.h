@@ -50,6 +50,19 @@ struct StreamBlock {
   bool first;
 };
 
+// Rows of A times columns of B that run along k: up to a stick of each, and up to a stick of columns.
+struct AlongBlock {
+  const float* a;
+  int64_t a_pitch;
+  int64_t rows;
+  StickRows b;  // a column each
+  int64_t lanes;
+  float* sums;  // panels of [rows][panel_columns]
+  bool first;
+};
+// Of A, for which B is turned in registers; more share what is turned before.
+constexpr int64_t kAlongRows = 8;
+
 // Sums of a stick of C, in panels of [rows][panel_columns], rounded to it: row i goes to c + c_row[i], `columns` lanes.
 struct StickStore {
   const float* sums;
@@ -65,6 +78,7 @@ struct OperandKernels {
   // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns].
   void (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
   void (*stream)(const StreamBlock& block);
+  void (*stream_along_k)(const AlongBlock& block);  // null: `turn` comes first
   // The first `lanes` lanes of up to a stick's number of rows: lane i of row j becomes lane j of stick i.
   void (*turn)(const StickRows& source, int64_t lanes, void* target);
   void (*store_sen169)(const StickStore& store);

@@ -218,6 +218,8 @@ class Task {
 
   void stream_stick(int64_t k, int64_t depth, int64_t column, const float* a, float* sums, bool first,
                     const std::byte* next) {
+    if (plan_.b_along_k && rows_ <= kAlongRows && operand_.stream_along_k)
+      return stream_along_k(k, depth, column, a, sums, first);
     const StickRows b = b_rows(k, depth, column, false);
     if (rows_ == 1 && !plan_.b_along_k)
       next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
@@ -231,6 +233,20 @@ class Task {
                      .panel = b_,
                      .sums = sums,
                      .first = first});
+  }
+
+  void stream_along_k(int64_t k, int64_t depth, int64_t column, const float* a, float* sums, bool first) {
+    if (depth == 0 && first) std::fill_n(sums, rows_ * kColumnUnit, 0.0f);
+    for (int64_t done = 0, length; done < depth; done += length) {
+      length = std::min(depth - done, stick_ - (k + done) % stick_);
+      operand_.stream_along_k({.a = a + done,
+                               .a_pitch = a_pitch(),
+                               .rows = rows_,
+                               .b = {b_at(k + done, column), plan_.b_row_stride, std::min(stick_, columns_ - column)},
+                               .lanes = length,
+                               .sums = sums,
+                               .first = first && done == 0});
+    }
   }
 
   // Several blocks: B is widened to panels, a group of columns at a time, and used for all of them.

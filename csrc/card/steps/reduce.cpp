@@ -43,6 +43,7 @@ class ReduceStep final : public PreparedStep {
   ReduceStep(const Step& step, Isa isa)
       : step_(step), on_one_core_(step), inputs_(step, isa), strides_(reduce_strides(step)) {
     const VectorKernels& kernels = vector_kernels(isa);
+    inputs_.leave_out_unnamed();
     code_ = compile(step.code, inputs_.registers(), kernels);
     finish_ = compile(step.finish, reduce_finish_registers(step, code_.types[0]), kernels);
     result_is_kept_ = keeps(code_, code_.results[0], inputs_.registers());
@@ -150,7 +151,7 @@ class ReduceStep final : public PreparedStep {
   void run_chunk(const StepArguments& arguments, const ChunkOffsets& outer, int blocks, int valid,
                  const Partials* partials, int slice, int64_t point) const {
     alignas(64) Lane value[kAccumulatorLanes], index[kAccumulatorLanes];
-    alignas(64) Lane total_value[kChunkLanes] = {}, total_index[kChunkLanes] = {};
+    alignas(64) Lane total_value[kLaneUnit] = {}, total_index[kLaneUnit] = {};
     const Accumulators acc{value, index}, totals{total_value, total_index};
     folding_.start(acc, blocks * folding_.lanes_per_block());
     fold_inner(arguments, outer, blocks, acc);
@@ -350,9 +351,11 @@ class ReduceStep final : public PreparedStep {
 
   void join_chunk(const StepArguments& arguments, const Partials& partials, int64_t point, const ChunkOffsets& offsets,
                   int blocks, int valid) const {
-    alignas(64) Lane value[kChunkLanes] = {}, index[kChunkLanes] = {};
+    alignas(64) Lane value[kChunkLanes], index[kChunkLanes];
     const int64_t lanes = blocks * partials.point;
     const Accumulators acc{value, index}, first = partials.at(0, point);
+    if (folding_.over_lanes())
+      std::fill_n(value, kLaneUnit, 0), std::fill_n(index, kLaneUnit, 0);  // `finish` takes a unit
     std::copy_n(first.value, lanes, value);
     if (first.index != nullptr) std::copy_n(first.index, lanes, index);
     for (int slice = 1; slice < slices_; ++slice) folding_.join(acc, partials.at(slice, point), lanes);
@@ -360,12 +363,13 @@ class ReduceStep final : public PreparedStep {
   }
 
   static constexpr int64_t kAccumulatorLanes = kMaxChunkBlocks * kFoldLanes;
+  static_assert(kMaxChunkBlocks <= kLaneUnit, "a unit holds the totals of a chunk");
   static constexpr int64_t kDirectBytes = 16 << 10;             // read in one call; the next are fetched meanwhile
   static constexpr int64_t kPageBytes = 4096, kPageApart = 16;  // rows whole pages apart: so many streams at once
 
   const Step& step_;
   Step on_one_core_;  // the step without its split, but for slices of a sum
-  const StepInputs inputs_;
+  StepInputs inputs_;
   const std::vector<StreamOffsets> strides_;
   CompiledCode code_, finish_;
   std::vector<Port> stores_;

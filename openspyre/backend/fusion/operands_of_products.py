@@ -32,10 +32,10 @@ def fed_by(product: Contract, place: int, maker: Map) -> Contract | None:
     """The product with an input that reads what the maker read; None if it must read what the maker stored."""
     if len(maker.inputs) != 1 or len(maker.outputs) != 1 or maker.lane.store_padding:
         return None
-    walk = _walk(product, place)
-    found = None if walk is None else fit(walk, Reference(False, 0), maker, Reference(True, 0))
-    if walk is None or found is None or found.one_lane or len(found.frame.dims) != len(walk.dims):
+    aligned = _aligned(product, place, maker)
+    if aligned is None or aligned[1].one_lane:
         return None
+    product, found = aligned
     source = found.carried(found.guest.inputs[0])
     if moves_bits(maker):
         return _read_at(product, place, source)
@@ -52,27 +52,21 @@ def _unrounded(maker: Map) -> Map:
 def fed_by_relayout(product: Contract, place: int, maker: Relayout) -> Contract | None:
     """The product with an input that reads what a relayout moved where it was, perhaps from the middle of sticks on."""
     nest = nest_of(maker)
-    if nest is None:
-        return None
+    return None if nest is None else fed_by(product, place, nest)
+
+
+def _aligned(product: Contract, place: int, maker: Map) -> tuple[Contract, Fit[Map, Map]] | None:
+    """The product with its dims cut where an operand runs over several of the maker's, as heads that share keys do."""
     while (walk := _walk(product, place)) is not None:
-        found = fit(walk, Reference(False, 0), nest, Reference(True, 0))
-        if found is None:
-            return None
-        cut = _cut_dim(walk, found.frame)
-        if cut is None:
-            return fed_by(product, place, nest)
-        finer = refined(product, *cut)
+        found = fit(walk, Reference(False, 0), maker, Reference(True, 0))
+        if found is None or len(found.frame.dims) == len(walk.dims):
+            return None if found is None else (product, found)
+        pairs = enumerate(zip(walk.dims, found.frame.dims, strict=False))
+        cut = next(number for number, (dim, fitted) in pairs if dim.extent != fitted.extent)
+        finer = refined(product, cut, found.frame.dims[cut + 1].extent) if cut < len(product.dims) else None
         if finer is None:
             return None
         product = finer
-    return None
-
-
-def _cut_dim(walk: Map, frame: Map) -> tuple[int, int] | None:
-    """The first dim of the walk that fitting has cut, and the passes of its inner part."""
-    for number, (dim, found) in enumerate(zip(walk.dims, frame.dims, strict=False)):
-        if dim.extent != found.extent:
-            return number, frame.dims[number + 1].extent
     return None
 
 
