@@ -243,6 +243,23 @@ def test_two_sizes_that_vary_are_not_padded() -> None:
         torch.testing.assert_close(compiled(x.to("spyre")).cpu(), x.exp() @ x.t(), rtol=1e-4, atol=1e-4)
 
 
+def test_a_length_is_padded_beside_a_batch_that_is_a_symbol_too() -> None:
+    """For each batch from its second length on, also where both are flattened, and whichever sizes came before."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        made = (x.reshape(-1, 8).exp() @ W[:8, :8].to(x)).view(x.shape)
+        return (made.transpose(1, 2) @ made).tanh() + made.softmax(1)[:, -3:].sum(1, keepdim=True)
+
+    compiled = torch.compile(function, dynamic=True, fullgraph=True)
+    counts = [launch.counts()["specialisations"]]
+    for shape in ((3, 33, 8), (2, 9, 8), (2, 13, 8), (2, 40, 8), (3, 35, 8), (3, 64, 8), (4, 20, 8), (4, 21, 8)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(compiled(x.to("spyre")).cpu(), function(x), rtol=2e-3, atol=2e-3)
+        counts.append(launch.counts()["specialisations"])
+    taken = [after > before for before, after in itertools.pairwise(counts)]
+    assert taken == [True, True, True, False, True, False, True, True]
+
+
 @pytest.mark.parametrize("name", ["together", "apart"])
 def test_sizes_that_are_all_known_to_change_are_taken_to_change_together(name: str) -> None:
     """Until they do not: then the one that does, alone."""

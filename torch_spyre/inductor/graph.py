@@ -170,14 +170,16 @@ def names_in(text: str) -> set[str]:
     return set(_NAME.findall(text))
 
 
-def unified(graph: Graph, symbol: str, others: Mapping[str, int]) -> Graph:
-    """The graph where other symbols are always so much larger than this one: it stands for all."""
+def unified(graph: Graph, symbol: str, others: Mapping[str, int], fixed: Mapping[str, int] | None = None) -> Graph:
+    """The graph where other symbols are always so much larger than this one: it stands for all; or are fixed numbers."""
     names = {other: f"({symbol} + {more})" if more else symbol for other, more in others.items()}
+    names |= {other: str(size) for other, size in (fixed or {}).items()}
 
     def argument(given: Argument) -> Argument:
         match given:
             case Expression(text=text):
-                return Expression(str(_renamed(text, names)))
+                extent = _renamed(text, names)
+                return extent if isinstance(extent, int) else Expression(extent)
             case tuple():
                 return tuple(map(argument, given))
         return given
@@ -202,7 +204,10 @@ def unified(graph: Graph, symbol: str, others: Mapping[str, int]) -> Graph:
 
 
 def _renamed(extent: Extent, symbols: Mapping[str, str]) -> Extent:
-    return extent if isinstance(extent, int) else _NAME.sub(lambda found: symbols.get(found[0], found[0]), extent)
+    if isinstance(extent, int):
+        return extent
+    text = _NAME.sub(lambda found: symbols.get(found[0], found[0]), extent)
+    return text if names_in(text) - _FUNCTIONS.keys() else evaluate(text, {})
 
 
 # --- numbers from symbols ------------------------------------------------------------------------------------------------

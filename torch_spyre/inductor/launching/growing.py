@@ -35,6 +35,7 @@ class _Padded:
     place: int
     larger: dict[int, int]  # by place
     buckets: Buckets
+    others: tuple[int, ...] | None = None  # the only sizes that it has for the symbols that do not vary; None: any
     fitting: dict[tuple[int, ...], bool] = field(default_factory=dict)  # sizes seen: whether they fit
 
     def serves(self, symbols: Sequence[int], fixed: set[tuple[int, ...]]) -> bool:
@@ -43,7 +44,7 @@ class _Padded:
         return (
             self.vary_together(symbols)
             and symbols[self.place] + self.made.least > 0
-            and (not others or others in fixed)
+            and (not others or others in (fixed if self.others is None else {self.others}))
             and self.fits(tuple(symbols))
         )
 
@@ -80,6 +81,8 @@ class _Padded:
     def _known(self, symbols: Sequence[int]) -> tuple[dict[str, int], dict[str, int]]:
         """The graph's symbols, as they are and as they are padded."""
         kept = [size for place, size in enumerate(symbols) if place not in self.larger]
+        if self.others is not None:
+            kept = [symbols[self.place]]
         before = dict(zip(self.made.graph.symbols, kept, strict=True))
         padded = self.buckets.padded(symbols[self.place], self.made.most)
         return before, before | {self.made.symbol: padded}
@@ -157,7 +160,8 @@ class GrowingGraph:
         self._alone: set[tuple[int, ...]] = set()  # sizes that have programs of their own
         self._lock = threading.Lock()
         self._padded: _Padded | None = None
-        self._tried = False
+        self._beside: dict[tuple[int, ...], _Padded | None] = {}  # where one batch is padded: those for others
+        self._refused: set[frozenset[int]] = set()  # places of sizes along which it cannot be padded
         self._assumed: tuple[int, ...] | None = None  # sizes of which it was not known yet that they vary together
 
     def launch(self, inputs: list[torch.Tensor], symbols: list[int], numbers: Numbers = ()) -> list[torch.Tensor]:
@@ -168,49 +172,75 @@ class GrowingGraph:
 
     def _padded_for(self, symbols: list[int]) -> _Padded | None:
         with self._lock:
-            if not self._tried and (changed := self._changed(symbols)):
-                self._padded = self._pad(symbols, changed)
-                self._tried = self._padded is not None or bool(self._alone) or len(changed) == 1
+            if self._padded is None:
                 self._assumed = None if self._alone else tuple(symbols)
-            padded = self._padded
-            if padded is not None and self._assumed is not None and not padded.vary_together(symbols):
+                self._padded = self._pad_if_known(symbols)
+            elif self._assumed is not None and not self._padded.vary_together(symbols):
                 self._alone.add(self._assumed)
                 self._assumed = None
-                self._padded = padded = self._pad(symbols, self._changed(symbols))
-            if padded is None and self._alone:
-                return None
+                self._padded = self._pad_if_known(symbols)
+            padded = self._padded
+            seen = {padded.fixed(sizes) for sizes in self._alone} if padded is not None else set()
+            if padded is not None and padded.others is not None and padded.fixed(symbols) in seen:
+                padded = self._padded_beside(padded, symbols)
             few = padded is not None and padded.is_quickly_compiled and len(self._alone) < _SMALL_SIZES
-            if padded is None or few or not padded.serves(symbols, {padded.fixed(sizes) for sizes in self._alone}):
+            if padded is None or few or not padded.serves(symbols, seen):
                 self._alone.add(tuple(symbols))
                 return None
             return padded
 
+    def _padded_beside(self, padded: _Padded, symbols: list[int]) -> _Padded | None:
+        """The graph that is padded for these other sizes."""
+        others = padded.fixed(symbols)
+        if others == padded.others or not padded.vary_together(symbols):
+            return padded
+        if others not in self._beside:
+            self._beside[others] = self._pad(symbols, dict.fromkeys((padded.place, *padded.larger), 0))
+        return self._beside[others]
+
     def _changed(self, symbols: list[int]) -> dict[int, int]:
-        """Places of sizes that vary, and by how much they have. If all are known to, they are assumed to vary together."""
+        """Places of sizes that vary, and by how much they have: by as much, since a launch that tells them from the others.
+
+        Before the first launch: if all are known to vary, they are assumed to do so together.
+        """
         if not self._alone:
-            return (
-                dict.fromkeys(range(len(symbols)), 0) if self._growth and all(g.changes for g in self._growth) else {}
-            )
-        first = next(iter(self._alone))
-        return {place: size - first[place] for place, size in enumerate(symbols) if size != first[place]}
+            known = bool(self._growth) and all(growth.changes for growth in self._growth)
+            found = [dict.fromkeys(range(len(symbols)), 0)] if known else []
+        else:
+            found = [
+                {p: size - sizes[p] for p, size in enumerate(symbols) if size != sizes[p]} for sizes in self._alone
+            ]
+        return next((c for c in found if len(set(c.values())) == 1 and frozenset(c) not in self._refused), {})
+
+    def _pad_if_known(self, symbols: list[int]) -> _Padded | None:
+        changed = self._changed(symbols)
+        made = self._pad(symbols, changed) if changed else None
+        if changed and made is None:
+            self._refused.add(frozenset(changed))
+        return made
 
     def _pad(self, symbols: list[int], changed: dict[int, int]) -> _Padded | None:
-        """For the symbols that have changed, if all of them have by as much."""
+        """For the symbols that have changed, all of them by as much."""
         graph = from_text(self._text)
-        if len(set(changed.values())) != 1:
-            _log.info("%s: compiled for every size, because several vary", graph.name)
-            return None
         least = min(changed, key=lambda place: symbols[place])
         larger = {place: symbols[place] - symbols[least] for place in changed if place != least}
         name = graph.symbols[least]
+        together = {graph.symbols[place]: more for place, more in larger.items()}
+        fixed = {n: symbols[place] for place, n in enumerate(graph.symbols) if n != name and n not in together}
+        others = None
         try:
-            made = pad_graph(graph, name, {graph.symbols[place]: more for place, more in larger.items()})
+            try:
+                made = pad_graph(graph, name, together)
+            except Unpaddable:
+                if not fixed:
+                    raise
+                made, others = pad_graph(graph, name, together, fixed), tuple(fixed.values())
         except Unpaddable as reason:
             _log.info("%s: compiled for every size, because %s cannot be padded: %s", graph.name, name, reason)
             return None
         opened = _torch.CompiledGraph(launch_key(made.graph), to_text(made.graph), self._device)
         buckets = buckets_of(self._growth[least], f"{name} of {graph.name}") if self._growth else Buckets()
-        return _Padded(made, opened, least, larger, buckets)
+        return _Padded(made, opened, least, larger, buckets, others)
 
 
 def _clear(tensor: torch.Tensor) -> torch.Tensor:

@@ -63,9 +63,11 @@ class PaddedGraph:
     inside: frozenset[tuple[str, str]] = frozenset()
 
 
-def pad_graph(graph: Graph, symbol: str, others: Mapping[str, int]) -> PaddedGraph:
-    """Other symbols that vary with this one are always so much larger."""
-    padding = _Padding(unified(graph, symbol, others), symbol)
+def pad_graph(
+    graph: Graph, symbol: str, others: Mapping[str, int], fixed: Mapping[str, int] | None = None
+) -> PaddedGraph:
+    """Other symbols that vary with this one are always so much larger; those that are fixed are these numbers."""
+    padding = _Padding(unified(graph, symbol, others, fixed), symbol)
     made, shifts = padding.run(), padding.shifts or {0}
     return PaddedGraph(made, symbol, min(shifts), max(shifts), padding.fits_from, frozenset(padding.inside))
 
