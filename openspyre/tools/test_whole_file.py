@@ -35,6 +35,15 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+def test_a_pipe_without_a_path_is_reached_by_its_number() -> None:
+    reading, writing = os.pipe()
+    with whole_file(f"/dev/fd/{writing}") as file:
+        file.write(b"through")
+    os.close(writing)
+    assert os.read(reading, 100) == b"through"
+    os.close(reading)
+
+
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     with whole_file(tmp_path / "link") as file:

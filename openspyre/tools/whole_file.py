@@ -15,11 +15,12 @@ def whole_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterat
     """Takes its place when it is whole; whatever goes wrong, what was there before stays. Links are followed, and a pipe or a device is
     written to, not replaced. `private`: for the user alone.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        with target.open("wb") as device:
+    named = Path(path)
+    if named.exists() and not named.is_file():  # asked by its name: /dev/stdout leads to a pipe that has no path
+        with named.open("wb") as device:
             yield device
         return
+    target = Path(os.path.realpath(path))
     part = target.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb") as file:
