@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from torch_spyre.inductor.reporting.report import compile_report
 from torch_spyre.ops import eager
 
 SHAPES = [(5,), (64,), (65,), (1, 1), (3, 0, 2), (7, 9), (2, 3, 70), (1000,), (2, 3, 4, 5)]
@@ -48,3 +49,27 @@ def test_a_mask_that_grows_compiles_nothing():
     for mask in masks:
         assert torch.equal(mask.to("spyre").nonzero().cpu(), mask.nonzero())
     assert eager.counts()["compilations"] == before
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 2000])
+@pytest.mark.parametrize("shape", [*SHAPES, ()], ids=str)
+def test_as_many_places_as_there_is_room_for_are_those_of_the_cpu(shape, size):
+    for dtype in (torch.bool, torch.float16, torch.int64):
+        x = (torch.rand(shape, generator=torch.Generator().manual_seed(0)) > 0.6).to(dtype)
+        expected = torch.nonzero_static(x, size=size, fill_value=-3)
+        found = torch.nonzero_static(x.to("spyre"), size=size, fill_value=-3)
+        assert found.dtype is torch.int64 and torch.equal(found.cpu(), expected)
+        assert found.stride() == expected.stride()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's, of Inductor's modules
+def test_places_with_a_bound_do_not_cut_a_graph():
+    def rows(x):
+        chosen = torch.nonzero_static(x.sum(1) > 0, size=5, fill_value=0)[:, 0]
+        return x[chosen] * 2
+
+    x = torch.randn(9, 70, generator=torch.Generator().manual_seed(2))
+    compiled = torch.compile(rows, fullgraph=True, dynamic=True)
+    for size in (9, 7, 8):
+        torch.testing.assert_close(compiled(x[:size].to("spyre")).cpu(), rows(x[:size]))
+    assert len(compile_report()[-1].bundles) == 1 and not compile_report()[-1].fallbacks

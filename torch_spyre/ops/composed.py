@@ -42,6 +42,7 @@ _OWN: dict[str, Composition] = {
     **grouped.COMPOSITIONS,
     **image_padding.COMPOSITIONS,
     **norm_gradients.COMPOSITIONS,
+    **places.COMPOSITIONS,
     **recurrent.COMPOSITIONS,
     **pools.COMPOSITIONS,
     **resampling.COMPOSITIONS,

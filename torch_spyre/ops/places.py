@@ -1,6 +1,6 @@
 """nonzero: which elements are not 0. How many is a number that the host must know; all else is found on the card.
 
-Programs are of a bucket's size, so that masks that grow compile nothing anew.
+nonzero_static is told how many to give. The other's programs are of a bucket's size, so that masks that grow compile nothing anew.
 """
 
 from __future__ import annotations
@@ -37,4 +37,22 @@ def nonzero(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([column[:count] for column in columns]).t()  # it lies so on other devices, too
 
 
+def nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> torch.Tensor:
+    """[size, dims]: the first that have room, then fill_value. Nothing is asked of the host, so graphs have it without a cut."""
+    options: dict[str, Any] = {"dtype": torch.int64, "device": x.device}
+    if 0 in (size, x.dim(), x.numel()):
+        return torch.full((size, x.dim()), fill_value, **options)
+    chosen = (x if x.dtype is torch.bool else x != 0).reshape(-1)
+    reached = chosen.to(torch.int32).cumsum(0, dtype=torch.int32)
+    behind = torch.where(chosen, reached - 1, size).clamp(max=size).to(torch.int64)
+    places = torch.arange(x.numel(), **options)
+    found = torch.full((size + 1,), -1, **options).scatter(0, behind, places)[:size]
+    columns = [found // step % n for n, step in zip(x.shape, row_major(x.shape), strict=True)]
+    return torch.where((found < 0)[:, None], fill_value, torch.stack(columns, 1))
+
+
 EAGER: dict[str, Callable[..., Any]] = {"nonzero": nonzero, "nonzero.out": with_out(nonzero)}
+COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "nonzero_static": nonzero_static,
+    "nonzero_static.out": with_out(nonzero_static),
+}
