@@ -220,6 +220,23 @@ def test_ranges_of_the_user_reach_the_card(traced, block):
     assert range_["ts"] + range_["dur"] >= max(k["ts"] + k["dur"] for k in kernels) - 0.001
 
 
+def test_a_range_has_the_work_of_those_inside_it(traced, block):
+    model, compiled, x = block
+
+    def work():
+        with record_function("outer"):
+            with record_function("first"):
+                model(x.to("spyre"))
+            with record_function("second"):
+                compiled(x.to("spyre"))
+
+    _, trace = traced(work)
+    begin, end = {}, {}
+    for range_ in of(trace, "gpu_user_annotation", pid=0):
+        begin[range_["name"]], end[range_["name"]] = range_["ts"], range_["ts"] + range_["dur"]
+    assert begin["outer"] <= begin["first"] < end["first"] <= begin["second"] < end["second"] <= end["outer"] + 0.001
+
+
 def test_options_leave_steps_and_the_lane_out(traced, block):
     _, compiled, x = block
     before = (torch_spyre.profiler.options().steps, torch_spyre.profiler.options().predicted)

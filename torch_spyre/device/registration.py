@@ -55,7 +55,7 @@ def _configure() -> None:
 
 def _raise_fault(fault: str, message: str) -> None:
     recent_errors.note(fault, message)
-    raise errors.by_fault[fault](message)
+    raise torch.OutOfMemoryError(message) if fault == "OutOfMemory" else errors.by_fault[fault](message)
 
 
 def _announce_fallback(operator: str, mode: str) -> None:

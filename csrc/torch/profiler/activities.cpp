@@ -83,7 +83,7 @@ class Writer {
       if (!ran) continue;
       write_run(*one);
       if (one->kind == Kind::Launch) write_inside(*one);
-      widen_range(*one);
+      widen_ranges(*one);
     }
     write_ranges();
     write_rows();
@@ -307,13 +307,13 @@ class Writer {
   }
 
   // record_function ranges, over what they made the card do.
-  void widen_range(const TracedWork& work) {
-    if (work.user_external == 0) return;
-    auto [range, fresh] =
-        ranges_.try_emplace({work.user_external, work.card, work.stream}, std::pair{work.start, work.end.load()});
-    if (fresh) return;
-    range->second.first = std::min(range->second.first, work.start);
-    range->second.second = std::max(range->second.second, work.end.load());
+  void widen_ranges(const TracedWork& work) {
+    for (const uint64_t id : work.ranges) {
+      auto [range, fresh] = ranges_.try_emplace({id, work.card, work.stream}, std::pair{work.start, work.end.load()});
+      if (fresh) continue;
+      range->second.first = std::min(range->second.first, work.start);
+      range->second.second = std::max(range->second.second, work.end.load());
+    }
   }
   void write_ranges() {
     for (const auto& [key, times] : ranges_) {
@@ -370,7 +370,7 @@ std::string device_properties() {
   std::string all;
   for (int card = 0; card < device_count(); ++card) {
     all += (card ? ", " : "") + std::string("{\"id\": ") + std::to_string(card) +
-           ", \"name\": \"Spyre (emulated)\", \"totalGlobalMem\": " +
+           ", \"name\": \"Spyre (software card)\", \"totalGlobalMem\": " +
            std::to_string(openspyre::configuration().memory_bytes) +
            ", \"cores\": " + std::to_string(openspyre::kCardCores) + "}";
   }

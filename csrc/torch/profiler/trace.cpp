@@ -70,7 +70,7 @@ TracedWorkPtr trace_call(TracedWork::Kind kind, const char* name, int card, int6
   work->stream = stream;
   work->correlation = correlations.fetch_add(1) + 1;
   work->external = operators.empty() ? 0 : operators.back();
-  work->user_external = ranges.empty() ? 0 : ranges.back();
+  work->ranges = ranges;
   work->thread = libkineto::systemThreadId();
   work->with_steps = wants_steps.load(std::memory_order_relaxed);
   work->called = trace_time();

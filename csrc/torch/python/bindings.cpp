@@ -48,9 +48,10 @@ const char* who_holds_it() {
 }  // namespace
 
 void rethrow(const openspyre::Error& error) {
-  TORCH_CHECK_WITH(OutOfMemoryError, error.kind != openspyre::Fault::OutOfMemory, error.what(), who_holds_it());
+  std::string told = error.what();
+  if (error.kind == openspyre::Fault::OutOfMemory) told += who_holds_it();
   py::gil_scoped_acquire gil;
-  call_python(python().raise, openspyre::name(error.kind), error.what());
+  call_python(python().raise, openspyre::name(error.kind), told);
   throw;  // the Python half always raises
 }
 
