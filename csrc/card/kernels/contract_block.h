@@ -12,6 +12,10 @@
 namespace openspyre::contract {
 namespace {
 
+// Zeros of A add nothing where B is finite and no product vanishes: 16-bit numbers have too few exponents for that.
+template <typename V, typename Element>
+constexpr bool kZerosAddNothing = V::kWatches && sizeof(Element) == sizeof(uint16_t);
+
 // One tile: R rows by one panel, its sums in registers over all of k.
 template <typename V, int R>
 [[gnu::noinline]] void multiply_tile(const float* a, int64_t a_pitch, const float* b, int64_t k, float* sums,
@@ -48,6 +52,13 @@ CONTRACT_INLINE void fetch_stick(const char* stick) {
   __builtin_prefetch(stick + kStickBytes / 2, 0, 2);
 }
 
+// How far rows of A are worth multiplying.
+CONTRACT_INLINE int64_t end_of(const int64_t* ends, int64_t rows) {
+  int64_t end = 0;
+  for (int64_t i = 0; i < rows; ++i) end = ends[i] > end ? ends[i] : end;
+  return end;
+}
+
 template <typename V>
 void multiply(const Block& block) {
   const int64_t tiles = block.panels * ((block.rows + V::kRows - 1) / V::kRows);
@@ -59,7 +70,8 @@ void multiply(const Block& block) {
     visit_groups<V::kRows>(block.rows, [&]<int R>(int64_t row) {
       for (int64_t i = 0; i < share && ahead != end; ++i, ahead += block.ahead_row_bytes) fetch_stick(ahead);
       const float* a = block.a + row * block.a_pitch;
-      multiply_tile<V, R>(a, block.a_pitch, b, block.k, sums + row * V::kPanel, block.first);
+      const int64_t depth = block.ends != nullptr ? end_of(block.ends + row, R) : block.k;
+      multiply_tile<V, R>(a, block.a_pitch, b, depth, sums + row * V::kPanel, block.first);
     });
   }
 }
@@ -117,11 +129,12 @@ CONTRACT_INLINE bool fill_once(const StickRows& source, int64_t columns, float* 
 }
 
 template <typename V, typename Element>
-void fill_panels(const StickRows& source, int64_t columns, float* panels) {
+bool fill_panels(const StickRows& source, int64_t columns, float* panels) {
   constexpr int64_t kStick = kStickBytes / sizeof(Element);
   const bool clean = columns == kStick ? fill_once<V, false, kStick, Element>(source, columns, panels)
                                        : fill_once<V, false, 0, Element>(source, columns, panels);
   if (!clean) fill_once<V, true, 0, Element>(source, columns, panels);
+  return clean && kZerosAddNothing<V, Element>;
 }
 
 // --- streaming: R rows by C columns, sums in registers over all of k ---
@@ -190,19 +203,12 @@ CONTRACT_INLINE bool stream_once(const StreamTile<Element>& tile) {
   return true;
 }
 
-// Whether B is known to be finite.
+// Whether zeros of A are known to add nothing.
 template <typename V, typename Element, int R, int C, bool keeps>
 [[gnu::noinline]] bool stream_tile(const StreamTile<Element>& tile) {
   const bool clean = stream_once<V, Element, R, C, keeps, false>(tile);
   if (!clean) stream_once<V, Element, R, C, keeps, true>(tile);
-  return clean && V::kWatches && sizeof(Element) == sizeof(uint16_t);
-}
-
-// How far rows of A are worth multiplying.
-CONTRACT_INLINE int64_t end_of(const int64_t* ends, int64_t rows) {
-  int64_t end = 0;
-  for (int64_t i = 0; i < rows; ++i) end = ends[i] > end ? ends[i] : end;
-  return end;
+  return clean && kZerosAddNothing<V, Element>;
 }
 
 // A few rows widen the panel, the others follow.

@@ -24,6 +24,7 @@ struct Block {
   const float* a;
   int64_t a_pitch;
   int64_t rows;
+  const int64_t* ends;  // per row: from here on A is zero, which adds nothing; null: not known
   const float* b;
   int64_t panels;
   int64_t k;
@@ -75,8 +76,9 @@ struct StickStore {
 // What depends on the format of A and B.
 struct OperandKernels {
   void (*widen)(const void* source, float* target, int64_t count);
-  // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns].
-  void (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
+  // The first `columns` lanes (rounded up to whole panels) of each row, as panels [rows][panel_columns]. Whether zeros
+  // of A are known to add nothing to products with them.
+  bool (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
   void (*stream)(const StreamBlock& block);
   void (*stream_along_k)(const AlongBlock& block);  // null: `turn` comes first
   // The first `lanes` lanes of up to a stick's number of rows: lane i of row j becomes lane j of stick i.

@@ -191,7 +191,7 @@ class Task {
   // One block of rows: B is used as it is read.
   void stream_depth(int64_t k, int64_t depth, bool first, bool continues) {
     widen_block(0, rows_, k, depth);
-    find_ends(depth);
+    find_ends(rows_, depth);
     for (int64_t column = 0; column < columns_; column += stick_)
       stream_stick(k, depth, column, a_, sums_at(column), first, after(k, depth, column + stick_, continues));
   }
@@ -200,7 +200,7 @@ class Task {
   void stream_whole(float* total, float* part) {
     const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
     widen_block(0, rows_, begin, end - begin);
-    find_ends(end - begin);
+    find_ends(rows_, end - begin);
     for (int64_t column = 0; column < columns_; column += stick_) {
       const int64_t within = column % result_stick() * rows_;
       for (size_t slice = 0; slice + 1 < plan_.slices.size(); ++slice) {
@@ -253,15 +253,15 @@ class Task {
   void add_depth(int64_t k, int64_t depth, bool first, bool continues) {
     const int64_t blocks = divide_up(rows_, blocking_.block_rows);
     const int64_t height = divide_up(rows_, blocks);
-    if (blocks == 1) widen_block(0, rows_, k, depth);
+    if (blocks == 1) widen_block(0, rows_, k, depth), find_ends(rows_, depth);
     for (int64_t column = 0; column < columns_; column += blocking_.group_columns) {
       const int64_t columns = std::min(blocking_.group_columns, columns_ - column);
-      fill(k, depth, column, columns);
+      const bool zeros_add_nothing = fill(k, depth, column, columns);
       const std::byte* next = after(k, depth, column + columns, continues);
       for (int64_t row = 0; row < rows_; row += height) {
         const int64_t rows = std::min(height, rows_ - row);
-        if (blocks > 1) widen_block(row, rows, k, depth);
-        multiply(depth, column, columns, row, rows, first, next);
+        if (blocks > 1) widen_block(row, rows, k, depth), find_ends(rows, depth);
+        multiply(depth, column, columns, row, rows, first, next, zeros_add_nothing);
       }
     }
   }
@@ -291,11 +291,11 @@ class Task {
   }
 
   // Where a row's zeros begin that go on to its end: a causal mask leaves many. Most rows tell at their last element.
-  void find_ends(int64_t depth) {
+  void find_ends(int64_t rows, int64_t depth) {
     constexpr int64_t kRun = 16;
     a_widened_ = depth;
-    ends_.resize(static_cast<size_t>(rows_));
-    for (int64_t i = 0; i < rows_; ++i) {
+    ends_.resize(static_cast<size_t>(rows));
+    for (int64_t i = 0; i < rows; ++i) {
       const float* row = a_ + i * a_pitch();
       int64_t end = depth;
       const auto zeros = [&](int64_t count) {
@@ -308,19 +308,23 @@ class Task {
     }
   }
 
-  void fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
+  // Whether zeros of A add nothing: what B's code makes of it nobody watches.
+  bool fill(int64_t k, int64_t depth, int64_t column, int64_t columns) {
+    bool zeros_add_nothing = !codes_.b;
     for (int64_t done = 0; done < columns; done += stick_)
-      operand_.fill_panels(b_rows(k, depth, column + done, done > 0), std::min(stick_, columns - done),
-                           b_ + done * depth);
+      zeros_add_nothing &= operand_.fill_panels(b_rows(k, depth, column + done, done > 0),
+                                                std::min(stick_, columns - done), b_ + done * depth);
     if (codes_.b) codes_.b->apply(b_, round_up(columns, kernels_.panel_columns) * depth);
+    return zeros_add_nothing;
   }
 
   void multiply(int64_t depth, int64_t column, int64_t columns, int64_t row, int64_t rows, bool first,
-                const std::byte* next) {
+                const std::byte* next, bool zeros_add_nothing) {
     const int64_t panel = kernels_.panel_columns;
     kernels_.multiply({.a = a_,
                        .a_pitch = a_pitch(),
                        .rows = rows,
+                       .ends = zeros_add_nothing ? ends_.data() : nullptr,
                        .b = b_,
                        .panels = divide_up(columns, panel),
                        .k = depth,

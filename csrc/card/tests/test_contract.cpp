@@ -154,7 +154,8 @@ TEST(zeros_at_the_end_of_rows_add_what_they_add) {
     configure_threads(2);
     Random random(7);
     for (const Values values : {Values::Normal, Values::Infinities, Values::AnyCode})
-      for (const auto& [m, n, k] : {std::tuple{37, 70, 300}, {6, 20, 64}, {130, 33, 530}, {9, 16, 40}, {25, 128, 17}}) {
+      for (const auto& [m, n, k] :
+           {std::tuple{37, 70, 300}, {6, 20, 64}, {130, 33, 530}, {9, 16, 40}, {25, 128, 17}, {600, 70, 300}}) {
         Contraction problem = plain(m, n, k, values);
         const contract::Plan plan = contract::plan(problem.step, whole(problem.step));
         for (const int64_t row : plan.a_row)
