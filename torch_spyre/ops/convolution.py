@@ -86,15 +86,33 @@ def _weights(builder: ProgramBuilder, weight: torch.Tensor) -> Access:
 def _columns(builder: ProgramBuilder, shape: Geometry, x: torch.Tensor) -> Access:
     """[batch, channels, kernel.., out..]: what every element of the kernel meets."""
     source = builder.read(x, x.stride())
+    inside: tuple[int, ...]
+    across: tuple[int, ...]
     if any(shape.padding):
         source = _padded(builder, shape, x, source)
-    per_image, per_channel, *steps = source.strides
+    if len(shape.out) == 2 and min(shape.kernel) > 1:
+        source = _shifted(builder, shape, source, x.shape[2] + 2 * shape.padding[0])
+        *_, within, row, step = source.strides
+        inside, across = (row * shape.dilation[0], within), (row * shape.stride[0], step)
+    else:
+        steps = source.strides[2:]
+        inside = tuple([step * d for step, d in zip(steps, shape.dilation, strict=True)])
+        across = tuple([step * s for step, s in zip(steps, shape.stride, strict=True)])
     size = (shape.batch, shape.channels, *shape.kernel, *shape.out)
-    inside = (step * d for step, d in zip(steps, shape.dilation, strict=True))
-    across = (step * s for step, s in zip(steps, shape.stride, strict=True))
-    windows = Access(source.buffer, source.offset, (per_image, per_channel, *inside, *across), source.dtype)
+    windows = Access(source.buffer, source.offset, (*source.strides[:2], *inside, *across), source.dtype)
     temp = _temp(builder, "columns", size, source.dtype)
     move(builder, "columns.load", size, windows, temp)
+    return temp
+
+
+def _shifted(builder: ProgramBuilder, shape: Geometry, source: Access, rows: int) -> Access:
+    """[batch, channels, kernel's columns, rows, out's columns]: elements change their sticks here, in as many copies as the
+    kernel has columns; from here on whole sticks move."""
+    per_image, per_channel, per_row, step = source.strides
+    size = (shape.batch, shape.channels, shape.kernel[1], rows, shape.out[1])
+    strides = (per_image, per_channel, step * shape.dilation[1], per_row, step * shape.stride[1])
+    temp = _temp(builder, "shifted", size, source.dtype)
+    move(builder, "shifted.load", size, Access(source.buffer, source.offset, strides, source.dtype), temp)
     return temp
 
 

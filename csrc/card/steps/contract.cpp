@@ -221,8 +221,7 @@ class Task {
     if (plan_.b_along_k && rows_ <= kAlongRows && operand_.stream_along_k)
       return stream_along_k(k, depth, column, a, sums, first);
     const StickRows b = b_rows(k, depth, column, false);
-    if (rows_ == 1 && !plan_.b_along_k)
-      next = b_at(k, column) + std::min(depth, kRowsAhead) * plan_.b_row_stride * item_;
+    if (rows_ == 1 && !plan_.b_along_k) next = ahead_of_one_row(k, depth, column);
     operand_.stream({.a = a,
                      .a_pitch = a_pitch(),
                      .rows = rows_,
@@ -233,6 +232,13 @@ class Task {
                      .panel = b_,
                      .sums = sums,
                      .first = first});
+  }
+
+  // One row uses B so fast that it has to look further ahead: along k, or along n where there is little of k.
+  const std::byte* ahead_of_one_row(int64_t k, int64_t depth, int64_t column) const {
+    if (depth >= kRowsAhead) return b_at(k, column) + kRowsAhead * plan_.b_row_stride * item_;
+    const int64_t there = column + kRowsAhead / std::max<int64_t>(depth, 1) * stick_;
+    return b_at(k, there < columns_ ? there : column);
   }
 
   void stream_along_k(int64_t k, int64_t depth, int64_t column, const float* a, float* sums, bool first) {

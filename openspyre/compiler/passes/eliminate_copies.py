@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from openspyre.compiler.ir import Access, Buffer, Op, Operand, Program, Role
 from openspyre.compiler.views import rebased
@@ -194,7 +195,7 @@ class _Work:
             op = self.ops[j]
             assert op is not None
             inputs = [self._reading(op, operand, copy, source, target) for operand in op.inputs]
-            if None in inputs or not _may_be_rebased(op):
+            if None in inputs or not _may_be_rebased(op) or (_overlaps(source, copy) and _windows(op, target.buffer)):
                 return False
             origin = op.origin.merged_with(copy.origin, _NAME, "it reads what was copied")
             reached = tuple(operand for operand in inputs if operand is not None)
@@ -235,6 +236,18 @@ def _is_whole(copy: Op, x: Buffer, y: Buffer) -> bool:
 def _is_stretched(side: Access, copy: Op) -> bool:
     """Whether several of a copy's elements lie at one place of a side."""
     return any(dim.size > 1 and stride == 0 for dim, stride in zip(copy.dims, side.strides, strict=True))
+
+
+def _overlaps(side: Access, op: Op) -> bool:
+    """Whether it is walked in windows that share elements."""
+    walked = [(dim.size, abs(stride)) for dim, stride in zip(op.dims, side.strides, strict=True) if stride]
+    return prod(size for size, _ in walked) > 1 + sum((size - 1) * stride for size, stride in walked)
+
+
+def _windows(op: Op, buffer: str) -> bool:
+    """Whether an op copies windows of a buffer. Windows of windows are for sticks: the first ones, which are fewer, may begin
+    within them, so that the others need not."""
+    return TABLE[op.row].kind is Kind.MOVEMENT and any(_overlaps(x, op) for x in _read(op) if x.buffer == buffer)
 
 
 def _may_be_rebased(op: Op) -> bool:

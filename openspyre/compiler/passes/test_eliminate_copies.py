@@ -37,3 +37,28 @@ def test_a_copy_of_what_somebody_wrote_stays() -> None:
     buffers = (buffer("x", Role.INPUT), empty, buffer("out", Role.OUTPUT), buffer("other", Role.OUTPUT))
     done = EliminateCopies().run(Program("filled", buffers, (first, COPY, WRITE, also)))
     assert "copy" in [op.name for op in done.ops]
+
+
+def test_windows_of_windows_are_made_in_two_steps() -> None:
+    """Three places within sticks, each read from three rows: what moves elements across sticks is done three times, not nine."""
+    x = Buffer("x", "float16", (20, 130), (130, 1), Role.INPUT)
+    shifted = Buffer("shifted", "float16", (3, 20, 128), (2560, 128, 1), Role.TEMP)
+    out = Buffer("out", "float16", (3, 3, 18, 128), (6912, 2304, 128, 1), Role.OUTPUT)
+    first = Op(
+        "first",
+        "relayout",
+        (Dim("j", 3), Dim("y", 20), Dim("x", 128)),
+        (Access("x", 0, (1, 130, 1), "float16"),),
+        (Access("shifted", 0, (2560, 128, 1), "float16"),),
+    )
+    second = Op(
+        "second",
+        "relayout",
+        (Dim("i", 3), Dim("j", 3), Dim("y", 18), Dim("x", 128)),
+        (Access("shifted", 0, (128, 2560, 128, 1), "float16"),),
+        (Access("out", 0, (6912, 2304, 128, 1), "float16"),),
+    )
+    program = Program("windows", (x, shifted, out), (first, second))
+    assert EliminateCopies().run(program).ops == program.ops
+    plain = replace(first, inputs=(Access("x", 0, (0, 130, 1), "float16"),))  # the same place three times: no windows
+    assert len(EliminateCopies().run(replace(program, body=(plain, second))).ops) == 1
