@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,3 +146,49 @@ def first_call(effort: Effort) -> Measurement:
     ours, theirs = seconds("spyre"), seconds("cpu")
     found = summarize([ours / theirs])
     return Measurement(found.value, found.low, found.high, 1, ours, theirs, found.value)
+
+
+_FIRST_TOKEN = """
+import time
+began = time.perf_counter()
+import torch
+from bench.cases import models
+model = models._llama("spyre")
+prompt = (torch.arange(64) * 7 % 40000).reshape(1, -1).to("spyre")
+with torch.no_grad():
+    torch.compile(model)(input_ids=prompt, use_cache=False, logits_to_keep=1).logits.argmax(-1).item()
+print(time.perf_counter() - began)
+"""
+
+
+@case("SmolLM2, first token of a new process, from the caches", asked=5, unit="s", baseline="-", threads=ONE)
+def first_token(effort: Effort) -> Measurement:
+    """Imports, loading of the weights, Dynamo's tracing, programs from the disk, the prompt itself."""
+
+    def seconds() -> float:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _FIRST_TOKEN], check=True, capture_output=True, text=True
+        )
+        return float(done.stdout.splitlines()[-1])
+
+    seconds()  # fills the caches
+    return summarize([seconds() for _ in range(effort.processes)])
+
+
+@case("SmolLM2, what a prompt of a new length takes beyond its time, {}", asked=0.2, unit="s", baseline="-", threads=ONE, over=("bucket known", "first of a bucket"))  # fmt: skip
+def new_length(which: str, effort: Effort) -> Measurement:
+    """Each is called twice: the first call's time beyond the second's. Buckets of 64: a length up to 64 is known from the start."""
+    torch.compiler.reset()
+    model: Any = torch.compile(_llama("spyre"))
+
+    def seconds(length: int) -> float:
+        prompt = (torch.arange(length) * 7 % 40000).reshape(1, -1).to("spyre")
+        start = time.perf_counter()
+        with torch.no_grad():
+            model(input_ids=prompt, use_cache=False, logits_to_keep=1).logits.cpu()
+        return time.perf_counter() - start
+
+    for length in (20, 33, 40):  # traced for its length, traced for any, and its bucket known
+        seconds(length)
+    lengths = (45, 50, 57, 61, 64) if which == "bucket known" else (100, 160, 200)
+    return summarize([seconds(length) - seconds(length) for length in lengths])

@@ -190,11 +190,4 @@ def layout_cost(op: Op, buffers: Buffers) -> int:
     """What the relayouts an op needs would move, in bytes, and what it costs it to turn an operand itself."""
     aside = turned(op, buffers)
     own = 0 if aside is None else moved_bytes(op, aside) // _TURNED_PART
-    return own + sum(moved_bytes(op, access) for access in misfits(op, buffers)) * _turns(op, buffers)
-
-
-def _turns(op: Op, buffers: Buffers) -> int:
-    """How often a copy's elements change their sticks: what begins within a stick is turned, moved, and turned back."""
-    if TABLE[op.row].kind is not Kind.MOVEMENT:
-        return 1
-    return 2 if any(isinstance(stick_access(a, op.dims, buffers[a.buffer]), Misfit) for a in op.accesses) else 1
+    return own + sum(moved_bytes(op, access) for access in misfits(op, buffers))

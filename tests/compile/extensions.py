@@ -108,6 +108,5 @@ EXTENSIONS = {
     "logsumexp": "log",
     "functions_of_positive_numbers_in_fp32": "log log1p log2 pow",
     "alibi": "pow",
-    "conv2d_stem": "relayout",
     "long_chain": "tanh",
 }

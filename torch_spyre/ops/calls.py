@@ -222,8 +222,16 @@ class ProgramBuilder:
         self.offsets.append(0)
         return Access(name, 0, plan.stride if strides is None else strides, dtype_name(plan.dtype))
 
-    def temp(self, name: str, dtype: str, size: tuple[int, ...], stride: tuple[int, ...]) -> str:
-        self.buffers.append(Buffer(name, dtype, size, stride, Role.TEMP))
+    def temp(
+        self,
+        name: str,
+        dtype: str,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+        layout: SpyreTensorLayout | None = None,
+    ) -> str:
+        """A buffer of the program's own. The compiler chooses a layout where none is given."""
+        self.buffers.append(Buffer(name, dtype, size, stride, Role.TEMP, layout))
         return name
 
     def add(self, op: Op) -> None:

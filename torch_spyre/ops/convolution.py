@@ -11,6 +11,8 @@ import torch
 
 from openspyre.compiler.ir import Access, Dim, Iota, Op
 from openspyre.spec.addressing import row_major
+from openspyre.spec.formats import STICK_BYTES
+from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
 from torch_spyre.ops.memory_formats import strided_like_convolution
 from torch_spyre.ops.movement import move
@@ -90,7 +92,8 @@ def _columns(builder: ProgramBuilder, shape: Geometry, x: torch.Tensor) -> Acces
     across: tuple[int, ...]
     if any(shape.padding):
         source = _padded(builder, shape, x, source)
-    if len(shape.out) == 2 and min(shape.kernel) > 1:
+    whole_sticks = shape.out[-1] * x.itemsize % STICK_BYTES == 0
+    if len(shape.out) == 2 and min(shape.kernel) > 1 and whole_sticks:
         source = _shifted(builder, shape, source, x.shape[2] + 2 * shape.padding[0])
         *_, within, row, step = source.strides
         inside, across = (row * shape.dilation[0], within), (row * shape.stride[0], step)
@@ -100,7 +103,11 @@ def _columns(builder: ProgramBuilder, shape: Geometry, x: torch.Tensor) -> Acces
         across = tuple([step * s for step, s in zip(steps, shape.stride, strict=True)])
     size = (shape.batch, shape.channels, *shape.kernel, *shape.out)
     windows = Access(source.buffer, source.offset, (*source.strides[:2], *inside, *across), source.dtype)
-    temp = _temp(builder, "columns", size, source.dtype)
+    strides = row_major(size)
+    kept = len(shape.kernel) + 2
+    merged = [*size[:kept], prod(shape.out)], [*strides[:kept], 1]
+    layout = SpyreTensorLayout(*merged, source.dtype, [*range(kept + 1)])  # as the product wants them
+    temp = Access(builder.temp("columns", source.dtype, size, strides, layout), 0, strides, source.dtype)
     move(builder, "columns.load", size, windows, temp)
     return temp
 
@@ -117,8 +124,13 @@ def _shifted(builder: ProgramBuilder, shape: Geometry, source: Access, rows: int
 
 
 def _padded(builder: ProgramBuilder, shape: Geometry, x: torch.Tensor, source: Access) -> Access:
+    """Channels lie along the sticks unless they fill little of one: then whole sticks move, wherever a window begins."""
     size = (*x.shape[:2], *(n + 2 * p for n, p in zip(x.shape[2:], shape.padding, strict=True)))
-    temp = _temp(builder, "padded", size, source.dtype)
+    strides = row_major(size)
+    layout = None
+    if 4 * shape.channels * x.itemsize >= STICK_BYTES:
+        layout = SpyreTensorLayout(list(size), list(strides), source.dtype, [0, *range(2, len(size)), 1])
+    temp = Access(builder.temp("padded", source.dtype, size, strides, layout), 0, strides, source.dtype)
     dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(size))
     builder.add(Op("zeros", "iota", dims, (Iota(0, (0,) * len(size)),), (temp,)))
     corner = sum(p * s for p, s in zip(shape.padding, temp.strides[2:], strict=True))

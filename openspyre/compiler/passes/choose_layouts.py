@@ -145,20 +145,20 @@ def _layouts(names: list[str], ops: list[Op], chosen: dict[str, Buffer], width: 
 
 
 def _solve(names: list[str], ops: list[Op], fixed: dict[str, Buffer], width: int) -> _Layouts:
-    """Beam search over the open buffers, in order; an op counts once all its open buffers are chosen. Of equals, the smallest."""
+    """Beam search over the open buffers, in order; an op counts once all its open buffers are chosen."""
     last = [max(names.index(a.buffer) for a in op.accesses if a.buffer in names) for op in ops]
-    states: list[tuple[int, int, dict[str, Buffer]]] = [(0, 0, {})]
+    states: list[tuple[int, dict[str, Buffer]]] = [(0, {})]
     for place, name in enumerate(names):
         decidable = [_Cost(op, fixed) for op, when in zip(ops, last, strict=True) if when == place]
-        options = [(layout.device_bytes, replace(fixed[name], layout=layout)) for layout in _candidates(fixed[name])]
+        options = [replace(fixed[name], layout=layout) for layout in _candidates(fixed[name])]
         grown = []
-        for cost, size, picked in states:
-            for own, option in options:
+        for cost, picked in states:
+            for option in options:
                 now = {**picked, name: option}
-                grown.append((cost + sum([op.given(now) for op in decidable]), size + own, now))
-        states = sorted(grown, key=lambda state: state[:2])[:width]
+                grown.append((cost + sum([op.given(now) for op in decidable]), now))
+        states = sorted(grown, key=lambda state: state[0])[:width]
     before = sum(layout_cost(op, fixed) for op in ops)
-    best = states[0][2] if states[0][0] < before else fixed
+    best = states[0][1] if states[0][0] < before else fixed
     return tuple(best[name].layout for name in names)
 
 

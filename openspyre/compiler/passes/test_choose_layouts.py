@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openspyre.compiler import pipeline
-from openspyre.compiler.ir import Access, Buffer, Dim, Iota, Op, Program, Role
+from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.passes.choose_layouts import ChooseLayouts, default_layout
 from openspyre.compiler.preferred_layouts import preferred_layouts
 from openspyre.spec.layout import SpyreTensorLayout
@@ -113,21 +113,3 @@ def test_a_result_that_nobody_writes_lies_by_the_rule() -> None:
     buffers = (buffer("x", Role.INPUT, 3, 70), buffer("out", Role.OUTPUT, 3, 70), empty)
     lowered = pipeline.run(Program("unset", buffers, (op,)), verify=True)
     assert lowered.buffer("empty").layout == default_layout(empty)
-
-
-def test_a_temp_that_is_shifted_lies_so_that_shifts_are_whole_sticks() -> None:
-    """Rows are put into the middle of zeros and read in windows: a turn each, if the temp lies along its channels and not its few images."""
-    x, out = buffer("x", Role.INPUT, 4, 64, 32, 128), buffer("out", Role.OUTPUT, 3, 4, 64, 32, 128)
-    temp = buffer("padded", Role.TEMP, 4, 64, 32, 130)
-    dims = (Dim("b", 4), Dim("c", 64), Dim("y", 32), Dim("x", 128))
-    zeros = Op("zeros", "iota", (*dims[:3], Dim("x", 130)), (Iota(0, (0, 0, 0, 0)),), (whole(temp),))
-    load = Op("load", "relayout", dims, (whole(x),), (replace(whole(temp), offset=1),))
-    shifts = Access("padded", 0, (1, *temp.stride), "float16")
-    shift = Op("shift", "relayout", (Dim("j", 3), *dims), (shifts,), (whole(out),))
-    chosen = ChooseLayouts().run(Program("shifted", (x, temp, out), (zeros, load, shift)))
-    layout = chosen.buffer("padded").layout
-    assert layout is not None and layout.stride_map[-1] == temp.stride[1]  # a stick has 64 channels
-
-
-def whole(of: Buffer) -> Access:
-    return Access(of.name, 0, of.stride, of.dtype)
