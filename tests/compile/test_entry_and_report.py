@@ -1,14 +1,17 @@
 """The other way in, backend="spyre", and what a user sees of a compilation: the report and the debug directory."""
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import torch_spyre
+from torch_spyre.inductor.reporting.report import Specialisation
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and Inductor warn of their own deprecations while they load
 
@@ -49,6 +52,17 @@ def test_a_report_tells_what_the_hardware_does_not_have():
     assert [(e.row, e.reason) for e in specialised.extensions] == [("sin", "the hardware has no op 'sin'")] * 2
     assert "2 extensions" in str(specialised)
     assert f"sin is an extension of this card: the hardware has no op 'sin' (File \"{__file__}\"" in str(specialised)
+
+
+def test_a_report_of_what_is_found_on_disk_tells_the_same():
+    """Nothing comes from a cache in these tests: what a cache keeps of a report is taken through its text here."""
+    compiled = torch.compile(lambda x: torch.sin(x.t()) + x.t() @ x, dynamic=False)
+    compiled(torch.rand(70, 70).half().to("spyre"))
+    (made,) = torch_spyre.compile_report()[-1].bundles[0].specialisations
+    found = Specialisation(made.symbols)
+    found.take_facts(json.loads(json.dumps(made.facts())))
+    assert made.relayouts and made.extensions and found == replace(made, seconds=found.seconds)
+    assert str(found).splitlines()[2:] == str(made).splitlines()[2:]  # but for the title and the times
 
 
 def test_a_decode_step_moves_nothing_of_its_cache():

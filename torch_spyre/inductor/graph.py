@@ -250,7 +250,7 @@ def _walk(node: ast.AST, symbols: Mapping[str, int], text: str) -> int:
 def to_text(graph: Graph) -> str:
     values = [[v.buffer, v.dtype, list(v.size), list(v.stride), v.offset] for v in graph.values]
     calls = [
-        [c.target, [_plain(a) for a in c.arguments], list(c.results), _plain_origin(c.origin), *map(astuple, c.hints)]
+        [c.target, [_plain(a) for a in c.arguments], list(c.results), plain_origin(c.origin), *map(astuple, c.hints)]
         for c in graph.calls
     ]
     lines = [
@@ -272,7 +272,7 @@ def from_text(text: str) -> Graph:
         values=tuple(Value(b, dtype, tuple(size), tuple(stride), at) for b, dtype, size, stride, at in data["values"]),
         calls=tuple(
             GraphCall(
-                target, tuple(map(_argument, arguments)), tuple(results), _origin(origin), tuple(map(_hint, hints))
+                target, tuple(map(_argument, arguments)), tuple(results), origin_of(origin), tuple(map(_hint, hints))
             )
             for target, arguments, results, origin, *hints in data["calls"]
         ),
@@ -287,22 +287,23 @@ def from_text(text: str) -> Graph:
     )
 
 
-def _plain_origin(origin: Origin) -> list[Any]:
+def plain_origin(origin: Origin) -> list[Any]:
+    """As JSON has it; `origin_of` reads it back."""
     if origin is NOWHERE:
         return []
     call = [origin.file, origin.line, origin.function, origin.operator, list(origin.nodes), origin.module]
     if not origin.merged and not origin.history:
         return call
-    return [*call, [_plain_origin(other) for other in origin.merged], [astuple(change) for change in origin.history]]
+    return [*call, [plain_origin(other) for other in origin.merged], [astuple(change) for change in origin.history]]
 
 
-def _origin(plain: list[Any]) -> Origin:
+def origin_of(plain: list[Any]) -> Origin:
     if not plain:
         return NOWHERE
     file, line, function, operator, nodes, module, *more = plain
     merged, history = more or ((), ())
     changes = tuple(Change(*change) for change in history)
-    return Origin(file, line, function, operator, tuple(nodes), module, tuple(map(_origin, merged)), changes)
+    return Origin(file, line, function, operator, tuple(nodes), module, tuple(map(origin_of, merged)), changes)
 
 
 def _hint(plain: Any) -> Hint:

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from openspyre.artifact.emitted import Extension
-from torch_spyre.inductor.graph import Graph
+from torch_spyre.inductor.graph import Graph, origin_of, plain_origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Specialisation:
         relayouts = [astuple(relayout) for relayout in self.relayouts]
         numbers = {"ops": self.ops, "steps": self.steps, "bytes": [self.argument_bytes, self.pool_bytes]}
         moved = {"relayouts": relayouts, "turned": [astuple(turned) for turned in self.turned]}
-        extensions = [astuple(extension) for extension in self.extensions]
+        extensions = [[e.row, e.reason, plain_origin(e.origin)] for e in self.extensions]
         return numbers | moved | {"extensions": extensions} | {"refused_fusion": self.refused_fusion}
 
     def take_facts(self, facts: dict[str, Any]) -> None:
@@ -93,7 +93,7 @@ class Specialisation:
         self.argument_bytes, self.pool_bytes = map(int, facts["bytes"])
         self.relayouts = [Relayout(*relayout) for relayout in facts["relayouts"]]
         self.turned = [Relayout(*turned) for turned in facts["turned"]]
-        self.extensions = [Extension(*extension) for extension in facts["extensions"]]
+        self.extensions = [Extension(row, reason, origin_of(origin)) for row, reason, origin in facts["extensions"]]
         self.refused_fusion = [str(problem) for problem in facts["refused_fusion"]]
 
 
