@@ -78,6 +78,32 @@ def test_steps_lie_within_their_launch_and_add_up_to_it(traced):
         assert {s["args"]["External id"] for s in own} == {launch["args"]["External id"]}
 
 
+def test_steps_of_tiny_launches_add_up_to_them_too(traced, block):
+    """The first step begins with its launch, and each other one where the one before it ended."""
+    model, compiled, x = block
+    tiny = torch.ones(8).half().to("spyre")
+
+    def work():
+        for _ in range(5):
+            tiny.add_(1).relu().fill_(2)
+            compiled(x[:1].to("spyre"))
+        model(x.to("spyre")).sum().backward()
+
+    work()
+    _, trace = traced(work)
+    spans = defaultdict(list)
+    for step in of(trace, "gpu_user_annotation", pid=0):
+        if "step" in step["args"]:
+            start = round(step["ts"] * 1000)
+            spans[step["args"]["correlation"]].append((start, start + round(step["dur"] * 1000)))
+    launches = of(trace, "kernel", "gpu_memset")
+    assert len(launches) > 20 and min(launch["dur"] for launch in launches) < 5
+    for launch in launches:
+        own, start = sorted(spans[launch["args"]["correlation"]]), round(launch["ts"] * 1000)
+        assert own[0][0] == start and own[-1][1] == start + round(launch["dur"] * 1000)
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(own))
+
+
 def test_a_step_tells_what_it_does_and_where_it_comes_from(traced, block):
     _, compiled, x = block
     _, trace = traced(lambda: compiled(x.to("spyre")))
