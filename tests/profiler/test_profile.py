@@ -216,6 +216,39 @@ def test_a_trace_that_finds_no_room_is_told_and_kept(block, tmp_path, name, monk
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
+def test_autograds_own_profile_writes_whole_traces_too(tmp_path):
+    """Kineto alone is silent where it cannot write."""
+    x = torch.ones(64).half().to("spyre")
+    with torch.autograd.profiler.profile(use_device="spyre", use_kineto=True) as found:
+        x.relu()
+    with pytest.raises(OSError, match=r"cannot be written: No such file.*it is kept"):
+        found.export_chrome_trace(str(tmp_path / "none" / "trace.json"))
+    read, write = os.pipe()
+    found.export_chrome_trace(f"/dev/fd/{write}")  # what is no file is written to, not replaced
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert len(of(json.load(pipe), "kernel")) == 1
+    found.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert len(of(json.loads((tmp_path / "trace.json").read_text()), "kernel")) == 1
+
+
+def test_a_profile_without_a_trace_says_why(tmp_path):
+    """torch crashes there."""
+    path = str(tmp_path / "trace.json")
+    with profile() as outer:
+        with pytest.raises(ValueError, match=r"has not ended.*on_trace_ready"):
+            outer.export_chrome_trace(path)
+        with profile():
+            pass
+    with pytest.raises(ValueError, match="another one was begun within it and took over"):
+        outer.export_chrome_trace(path)
+    with torch.autograd.profiler.profile(use_device="spyre", use_kineto=True) as outer, profile():
+        pass
+    with pytest.raises(ValueError, match="another one was begun within it"):
+        outer.export_chrome_trace(path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tables_have_the_cards_columns_and_count_nothing_twice(traced, block):
     _, compiled, x = block
     found, trace = traced(lambda: compiled(x.to("spyre")).cpu())

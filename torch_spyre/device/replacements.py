@@ -36,6 +36,7 @@ def install() -> None:
     ):
         wrap(owner, name, _refuse_dlpack)
     wrap(resolve("torch.profiler.profiler")._KinetoProfile, "export_chrome_trace", _export_whole)
+    wrap(resolve("torch.autograd.profiler").profile, "export_chrome_trace", _export_whole)
     wrap(resolve("torch.autograd.profiler"), "_filter_name", _leave_out_predictions)
     _teach_device_layout()
     after_import("torch._subclasses.fake_impls", _describe_as_computed)
@@ -307,11 +308,12 @@ def _read_to_host(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _export_whole(original: Callable[..., Any]) -> Callable[..., Any]:
     def export_chrome_trace(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.profiler is None or self.use_device != DEVICE_NAME:
+        profile = getattr(self, "profiler", self)  # torch.profiler's has one of torch.autograd's in it
+        if profile is None or profile.use_device != DEVICE_NAME:
             return original(self, path, *args, **kwargs)
         from torch_spyre.profiler.export import export
 
-        return export(self, path, lambda place: original(self, place, *args, **kwargs))
+        return export(profile, path, lambda place: original(self, place, *args, **kwargs))
 
     return export_chrome_trace
 
