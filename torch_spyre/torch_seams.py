@@ -326,6 +326,12 @@ SEAMS: tuple[Seam, ...] = (
         replaced=True,
     ),
     Seam(
+        "torch.autograd.profiler.profile.__exit__",
+        "a launch whose error surfaces while a profile ends does not leave it running",
+        "torch's profiler ends where waiting for the device raises",
+        replaced=True,
+    ),
+    Seam(
         "torch.autograd.profiler._filter_name",
         "what a real card would take is in traces, and not in tables of what the host took",
         "torch's tables tell two clocks apart",

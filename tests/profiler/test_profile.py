@@ -1,12 +1,9 @@
 """torch.profiler on the stock wheel: every launch and copy, linked to its operator, with the steps inside and a real card's times."""
 
-import errno
-import gzip
 import inspect
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -183,70 +180,6 @@ def test_an_operators_launch_and_its_steps_have_the_line_that_called_it(traced):
     steps = [e for e in of(trace, "gpu_user_annotation", pid=0) if "step" in e["args"]]
     for event in (launch, *steps):
         assert event["args"]["source"] == f"{__file__}:{here + 1}"
-
-
-@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
-def test_a_trace_that_finds_no_room_is_told_and_kept(block, tmp_path, name, monkeypatch):
-    _, compiled, x = block
-    with profile() as found:
-        compiled(x.to("spyre"))
-    copy = shutil.copyfileobj
-
-    def full(source, target, *_):
-        target.write(source.read(100))
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(OSError, match=r"the trace \(.* MiB\) cannot be written: No space left.*it is kept") as refusal:
-        found.export_chrome_trace(str(tmp_path / name))
-    assert refusal.value.errno == errno.ENOSPC and str(tmp_path / name) in str(refusal.value)
-    assert list(tmp_path.iterdir()) == []  # no half of it
-    monkeypatch.setattr(shutil, "copyfileobj", copy)
-    with pytest.raises(OSError, match="No such file"):
-        found.export_chrome_trace(str(tmp_path / "none" / name))
-    for _ in range(2):  # as often as one likes
-        found.export_chrome_trace(str(tmp_path / name))
-    (tmp_path / f"link.{name}").symlink_to(tmp_path / name)
-    found.export_chrome_trace(str(tmp_path / f"link.{name}"))  # what is no file of its own is not replaced by one
-    assert (tmp_path / f"link.{name}").is_symlink()
-    raw = (tmp_path / name).read_bytes()
-    trace = json.loads(gzip.decompress(raw) if name.endswith("gz") else raw)
-    assert len(of(trace, "kernel")) == 1
-    found.export_chrome_trace(str(tmp_path / "python.json"), use_python_export=True)
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_autograds_own_profile_writes_whole_traces_too(tmp_path):
-    """Kineto alone is silent where it cannot write."""
-    x = torch.ones(64).half().to("spyre")
-    with torch.autograd.profiler.profile(use_device="spyre", use_kineto=True) as found:
-        x.relu()
-    with pytest.raises(OSError, match=r"cannot be written: No such file.*it is kept"):
-        found.export_chrome_trace(str(tmp_path / "none" / "trace.json"))
-    read, write = os.pipe()
-    found.export_chrome_trace(f"/dev/fd/{write}")  # what is no file is written to, not replaced
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        assert len(of(json.load(pipe), "kernel")) == 1
-    found.export_chrome_trace(str(tmp_path / "trace.json"))
-    assert len(of(json.loads((tmp_path / "trace.json").read_text()), "kernel")) == 1
-
-
-def test_a_profile_without_a_trace_says_why(tmp_path):
-    """torch crashes there."""
-    path = str(tmp_path / "trace.json")
-    with profile() as outer:
-        with pytest.raises(ValueError, match=r"has not ended.*on_trace_ready"):
-            outer.export_chrome_trace(path)
-        with profile():
-            pass
-    with pytest.raises(ValueError, match="another one was begun within it and took over"):
-        outer.export_chrome_trace(path)
-    with torch.autograd.profiler.profile(use_device="spyre", use_kineto=True) as outer, profile():
-        pass
-    with pytest.raises(ValueError, match="another one was begun within it"):
-        outer.export_chrome_trace(path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_tables_have_the_cards_columns_and_count_nothing_twice(traced, block):
