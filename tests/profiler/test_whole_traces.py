@@ -1,16 +1,19 @@
 """Traces are written whole or not at all, and profiles end whatever happens in them."""
 
 import errno
+import gc
 import gzip
 import json
 import os
 import shutil
+import tempfile
 
 import pytest
 import torch
-from torch.profiler import profile
+from torch.profiler import profile, schedule, tensorboard_trace_handler
 
 from openspyre.spec.errors import CardLost
+from torch_spyre.profiler import export
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo and the profiler warn of their own deprecations
 
@@ -108,3 +111,22 @@ def test_a_profile_without_a_trace_says_why(tmp_path):
     with pytest.raises(ValueError, match="another one was begun within it"):
         outer.export_chrome_trace(path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schedule_keeps_the_trace_of_its_last_cycle_alone(tmp_path, monkeypatch):
+    """Each cycle's is a file of its own, beside the one that was asked for."""
+    kept, asked = tmp_path / "kept", tmp_path / "asked"
+    kept.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(kept))
+    monkeypatch.setattr(export, "_IN_MEMORY", kept)
+    x = torch.ones(8).half().to("spyre")
+    cycles = schedule(wait=0, warmup=1, active=1, repeat=3)
+    with profile(schedule=cycles, on_trace_ready=tensorboard_trace_handler(str(asked))) as found:
+        for _ in range(6):
+            x.relu()
+            found.step()
+    assert len(list(asked.iterdir())) == 3
+    assert len(list(kept.iterdir())) == 1
+    del found
+    gc.collect()
+    assert list(kept.iterdir()) == []
