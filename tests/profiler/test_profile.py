@@ -182,6 +182,23 @@ def test_an_operators_launch_and_its_steps_have_the_line_that_called_it(traced):
         assert event["args"]["source"] == f"{__file__}:{here + 1}"
 
 
+def test_names_with_quotes_and_backslashes_break_no_trace(traced):
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add_module('a"b\\c\n', torch.nn.Linear(64, 64))
+
+        def forward(self, x):
+            return self._modules['a"b\\c\n'](x)
+
+    function = torch.compile(Odd().half().to("spyre"))
+    x = torch.ones(4, 64).half().to("spyre")
+    function(x)
+    _, trace = traced(lambda: function(x))
+    modules = {e["args"]["module"] for e in of(trace, "gpu_user_annotation", pid=0) if "step" in e["args"]}
+    assert len(modules) == 1 and "a'b" in modules.pop()
+
+
 def test_tables_have_the_cards_columns_and_count_nothing_twice(traced, block):
     _, compiled, x = block
     found, trace = traced(lambda: compiled(x.to("spyre")).cpu())

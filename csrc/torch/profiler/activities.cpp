@@ -14,13 +14,11 @@ using libkineto::ActivityType;
 using libkineto::GenericTraceActivity;
 using Kind = TracedWork::Kind;
 
-// Kineto writes values between quotes as they are.
+// Kineto writes values between quotes as they are, but for backslashes: it makes slashes of them, also of one before a
+// quote. So a quote becomes a single one.
 std::string json_text(std::string_view text) {
   std::string safe;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') safe += '\\';
-    safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
+  for (const char c : text) safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c == '"' ? '\'' : c == '\\' ? '/' : c;
   return safe;
 }
 
