@@ -327,7 +327,7 @@ SEAMS: tuple[Seam, ...] = (
     ),
     Seam(
         "torch.autograd.profiler.profile.__exit__",
-        "a launch whose error surfaces while a profile ends does not leave it running",
+        "a launch's error, or Ctrl-C, in the wait at a profile's end does not leave it running",
         "torch's profiler ends where waiting for the device raises",
         replaced=True,
     ),

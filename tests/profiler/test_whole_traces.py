@@ -84,13 +84,14 @@ def test_a_launch_that_failed_leaves_the_profile_whole(begin, tmp_path):
         assert kernels(tmp_path / "trace.json") == ["aten::relu", "aten::index_select"]
 
 
-def test_a_card_that_is_lost_ends_a_profile_too(monkeypatch, tmp_path):
-    def lost():
-        raise CardLost("gone")
+@pytest.mark.parametrize("problem", [CardLost("gone"), KeyboardInterrupt()])
+def test_a_wait_that_never_succeeds_ends_a_profile_too(problem, monkeypatch, tmp_path):
+    def fail():
+        raise problem
 
-    with pytest.raises(CardLost), profile() as found:
+    with pytest.raises(type(problem)), profile() as found:
         torch.ones(8).half().to("spyre").relu().cpu()
-        monkeypatch.setattr(torch.spyre, "synchronize", lost)
+        monkeypatch.setattr(torch.spyre, "synchronize", fail)
     assert not torch.autograd._profiler_enabled()
     found.export_chrome_trace(str(tmp_path / "trace.json"))
     assert kernels(tmp_path / "trace.json") == ["aten::relu"]

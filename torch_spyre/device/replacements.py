@@ -327,12 +327,13 @@ def _end_whatever_comes(original: Callable[..., Any]) -> Callable[..., Any]:
         before = self.kineto_results
         try:
             return original(self, *error)
-        except SpyreError:  # of a launch, while torch waits for the card
+        except (SpyreError, KeyboardInterrupt) as problem:  # while torch waits for the card
             from torch_spyre.device.streams import synchronize
 
             if self.kineto_results is before:
-                with suppress(SpyreError):
-                    synchronize()  # for all the others
+                if isinstance(problem, SpyreError):
+                    with suppress(SpyreError):
+                        synchronize()  # for other streams and cards
                 self.use_device = None  # a lost card raises each time: torch waits no more
                 try:
                     original(self, *error)
