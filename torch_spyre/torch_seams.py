@@ -320,6 +320,18 @@ SEAMS: tuple[Seam, ...] = (
         replaced=True,
     ),
     Seam(
+        "torch.autograd.profiler.profile.export_chrome_trace",
+        "the same; Kineto would rename its file over a device such as /dev/full",
+        "Kineto reports files that it could not write",
+        replaced=True,
+    ),
+    Seam(
+        "torch.autograd.profiler.profile.__exit__",
+        "a launch's error, or Ctrl-C, in the wait at a profile's end does not leave it running",
+        "torch's profiler ends where waiting for the device raises",
+        replaced=True,
+    ),
+    Seam(
         "torch.autograd.profiler._filter_name",
         "what a real card would take is in traces, and not in tables of what the host took",
         "torch's tables tell two clocks apart",

@@ -8,12 +8,13 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Self
 
 import torch
 
 from openspyre.spec import progress
+from openspyre.spec.errors import SpyreError
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.torch_seams import NotShareable, has_torch_function, resolve, wrap
 
@@ -36,6 +37,8 @@ def install() -> None:
     ):
         wrap(owner, name, _refuse_dlpack)
     wrap(resolve("torch.profiler.profiler")._KinetoProfile, "export_chrome_trace", _export_whole)
+    wrap(resolve("torch.autograd.profiler").profile, "export_chrome_trace", _export_whole)
+    wrap(resolve("torch.autograd.profiler").profile, "__exit__", _end_whatever_comes)
     wrap(resolve("torch.autograd.profiler"), "_filter_name", _leave_out_predictions)
     _teach_device_layout()
     after_import("torch._subclasses.fake_impls", _describe_as_computed)
@@ -307,13 +310,38 @@ def _read_to_host(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _export_whole(original: Callable[..., Any]) -> Callable[..., Any]:
     def export_chrome_trace(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.profiler is None or self.use_device != DEVICE_NAME:
+        profile = getattr(self, "profiler", self)  # torch.profiler's has one of torch.autograd's in it
+        if profile is None or profile.use_device != DEVICE_NAME:
             return original(self, path, *args, **kwargs)
         from torch_spyre.profiler.export import export
 
-        return export(self, path, lambda place: original(self, place, *args, **kwargs))
+        return export(profile, path, lambda place: original(self, place, *args, **kwargs))
 
     return export_chrome_trace
+
+
+def _end_whatever_comes(original: Callable[..., Any]) -> Callable[..., Any]:
+    def __exit__(self: Any, *error: Any) -> Any:
+        if self.use_device != DEVICE_NAME:
+            return original(self, *error)
+        before = self.kineto_results
+        try:
+            return original(self, *error)
+        except (SpyreError, KeyboardInterrupt) as problem:  # while torch waits for the card
+            from torch_spyre.device.streams import synchronize
+
+            if self.kineto_results is before:
+                if isinstance(problem, SpyreError):
+                    with suppress(SpyreError):
+                        synchronize()  # for other streams and cards
+                self.use_device = None  # a lost card raises each time: torch waits no more
+                try:
+                    original(self, *error)
+                finally:
+                    self.use_device = DEVICE_NAME
+            raise
+
+    return __exit__
 
 
 def _leave_out_predictions(original: Callable[[str], bool]) -> Callable[[str], bool]:

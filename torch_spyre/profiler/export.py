@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from openspyre.spec.errors import InvalidArgument
 from openspyre.tools.whole_file import whole_file
 
-_KEPT = (
-    "_spyre_whole_trace"  # of a profile whose trace could not be written where it should: (what was recorded, the file)
-)
+_KEPT = "_spyre_whole_trace"  # of a profile: (what was recorded, the file it was written to)
+_BEING_WRITTEN = "_spyre_trace_is_being_written"
 _IN_MEMORY = Path("/dev/shm")
 
 
@@ -25,6 +25,12 @@ def export(profile: Any, path: str | os.PathLike[str], write: Callable[[str], ob
     the trace all the same.
     """
     target = Path(path)
+    if getattr(
+        profile, _BEING_WRITTEN, False
+    ):  # torch.profiler's export makes the trace by that of torch.autograd.profiler
+        write(str(target))
+        return
+    _check_results(profile)
     whole = _kept(profile) or _written(profile, write)
     try:
         _copy(whole, target)
@@ -38,10 +44,24 @@ def export(profile: Any, path: str | os.PathLike[str], write: Callable[[str], ob
         ) from None
 
 
+def _check_results(profile: Any) -> None:
+    """torch crashes where there are none."""
+    results = profile.kineto_results
+    if results is None:
+        raise InvalidArgument(
+            "the profile has not ended: export its trace behind the `with` block, or in on_trace_ready"
+        )
+    if results.trace_start_ns() == 0:
+        raise InvalidArgument(
+            "this profile has no trace: another one was begun within it and took over, as torch has one at a time; "
+            "export that one, or profile one after the other"
+        )
+
+
 def _kept(profile: Any) -> Path | None:
     """A cycle of a schedule has results of its own."""
     results, whole = getattr(profile, _KEPT, (None, Path()))
-    return whole if results is profile.profiler.kineto_results and whole.is_file() else None
+    return whole if results is profile.kineto_results and whole.is_file() else None
 
 
 def _written(profile: Any, write: Callable[[str], object]) -> Path:
@@ -51,14 +71,18 @@ def _written(profile: Any, write: Callable[[str], object]) -> Path:
     directory = Path(tempfile.mkdtemp(prefix="spyre_trace_", dir=place))
     weakref.finalize(profile, shutil.rmtree, directory, ignore_errors=True)
     whole = directory / "trace.json"
-    write(str(whole))
+    setattr(profile, _BEING_WRITTEN, True)
+    try:
+        write(str(whole))
+    finally:
+        delattr(profile, _BEING_WRITTEN)
     if not whole.exists():  # Kineto writes beside it and renames at the end
         raise OSError(
             errno.ENOSPC,
             "the trace could not be made here, before it is copied to its place: profile fewer steps, or set TMPDIR",
             str(place),
         )
-    setattr(profile, _KEPT, (profile.profiler.kineto_results, whole))
+    setattr(profile, _KEPT, (profile.kineto_results, whole))
     return whole
 
 

@@ -175,21 +175,27 @@ struct Program {
   int cores() const;                 // most that any step uses
 };
 
-// What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of
-// the symbol (whole sticks), `host_offsets` host elements added to views of relayouts.
-// One run of a step, in nanoseconds since the epoch.
-struct StepTime {
+// When a launch began, and when each run of a step ended, in nanoseconds since the epoch. A step begins where the one
+// before it ended, the first one with the launch: no time of a launch lies between its steps.
+struct StepEnd {
   uint32_t step;
-  int64_t start, end;
+  int64_t end;
+};
+struct LaunchTimes {
+  bool with_steps = true;
+  int64_t began = 0;  // once the scratchpads were its own
+  std::vector<StepEnd> steps;
 };
 
+// What a launch supplies. `addresses` are handles of the card; `offsets` are device elements added to every operand of
+// the symbol (whole sticks), `host_offsets` host elements added to views of relayouts.
 struct LaunchArguments {
   std::span<const Address> addresses;
   std::span<const int64_t> offsets;
   std::span<const int64_t> host_offsets;
   std::span<const uint32_t> scalars;
   std::span<const int64_t> iterations = {};  // of the repeats around the step that runs, outermost first: the card's
-  std::vector<StepTime>* times = nullptr;    // where steps leave their times, if somebody asks
+  LaunchTimes* times = nullptr;              // where it leaves its times, if somebody asks
 };
 
 // Checks what can be checked without addresses and prepares the program for execution (dims merged, kernels chosen).

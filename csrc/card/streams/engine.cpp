@@ -79,26 +79,25 @@ double work_of(const Step& step) {
   return work;
 }
 
-// Leaves a step's time behind, where somebody asks for it.
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Leaves a step's end behind, where somebody asks for it.
 class StepWatch {
  public:
-  StepWatch(std::vector<StepTime>* times, size_t step)
-      : times_(times), step_(static_cast<uint32_t>(step)), start_(times == nullptr ? 0 : now()) {}
+  StepWatch(LaunchTimes* times, size_t step) : times_(times), step_(static_cast<uint32_t>(step)) {}
   ~StepWatch() {
-    if (times_ != nullptr) [[unlikely]]
-      times_->push_back({step_, start_, now()});
+    if (times_ != nullptr && times_->with_steps) [[unlikely]]
+      times_->steps.push_back({step_, now()});
   }
   StepWatch(const StepWatch&) = delete;
   StepWatch& operator=(const StepWatch&) = delete;
 
  private:
-  static int64_t now() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  }
-  std::vector<StepTime>* const times_;
+  LaunchTimes* const times_;
   const uint32_t step_;
-  const int64_t start_;
 };
 
 class Engine final : public PreparedProgram {
@@ -127,6 +126,8 @@ class Engine final : public PreparedProgram {
     const FloatingPointScope scope;
     std::unique_lock<std::mutex> scratchpads;
     if (scratchpad_reach_ > 0) scratchpads = card.scratchpads().claim();
+    if (launch.times != nullptr) [[unlikely]]
+      launch.times->began = now();
     for (const Step& end : ends_) check_addresses(card, end, launch);  // before the first iteration runs
     const bool sanitized = card.settled_shadow() != nullptr;
     LaunchArguments here = launch;

@@ -44,7 +44,7 @@ struct Launch {
   void operator()() const {
     const auto view = [](const auto& list) { return std::span(list.data(), list.size()); };
     const TracedRun run(traced.get());
-    auto* const times = traced && traced->with_steps ? &traced->steps : nullptr;
+    auto* const times = traced ? &traced->times : nullptr;
     try {
       loaded->program->run(*card, {view(addresses), view(offsets), view(host_offsets), view(scalars), {}, times});
     } catch (const openspyre::Error& error) {
@@ -62,7 +62,7 @@ struct Launch {
                                                         const openspyre::Stream& stream) {
   TracedWorkPtr work = trace_call(TracedWork::Kind::Launch, name, stream.card().index(), stream.id());
   work->loaded = loaded;
-  if (work->with_steps && work->name.starts_with("aten::")) work->site = openspyre::site_now();
+  if (work->times.with_steps && work->name.starts_with("aten::")) work->site = openspyre::site_now();
   return work;
 }
 

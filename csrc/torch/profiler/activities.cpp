@@ -14,13 +14,11 @@ using libkineto::ActivityType;
 using libkineto::GenericTraceActivity;
 using Kind = TracedWork::Kind;
 
-// Kineto writes values between quotes as they are.
+// Kineto writes values between quotes as they are, but for backslashes: it makes slashes of them, also of one before a
+// quote. So a quote becomes a single one.
 std::string json_text(std::string_view text) {
   std::string safe;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') safe += '\\';
-    safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
+  for (const char c : text) safe += static_cast<unsigned char>(c) < 0x20 ? ' ' : c == '"' ? '\'' : c == '\\' ? '/' : c;
   return safe;
 }
 
@@ -162,7 +160,7 @@ class Writer {
       if (!described.program.key.empty()) run.addMetadataQuoted("provenance_key", described.program.key);
       if (!described.program.bundle.empty()) run.addMetadataQuoted("bundle", described.program.bundle);
       add_site(run, work);
-      if (!work.with_steps) add_handles(run, described.all);  // else its steps have them
+      if (!work.times.with_steps) add_handles(run, described.all);  // else its steps have them
       run.addMetadata("predicted launch us", described.program.launch_us);
     }
     hand_over(run);
@@ -189,21 +187,22 @@ class Writer {
 
   void write_inside(const TracedWork& work) {
     const Described& described = described_of(work);
-    for (const openspyre::StepTime& time : work.steps) {
-      if (time.step < described.of_step.size()) write_step(work, described, time);
+    int64_t begin = work.start;
+    for (const openspyre::StepEnd& run : work.times.steps) {
+      if (run.step < described.of_step.size()) write_step(work, described, run.step, begin, run.end);
+      begin = run.end;
     }
     if (trace_options().predicted) write_predicted(work, described);
   }
 
   // Within its launch, and not counted once more: a step is no kernel of its own to torch.
-  void write_step(const TracedWork& work, const Described& described, const openspyre::StepTime& time) {
-    const std::vector<const DescribedOp*>& ops = described.of_step[time.step];
-    const std::string& own = described.program.steps[time.step];
+  void write_step(const TracedWork& work, const Described& described, uint32_t number, int64_t begin, int64_t end) {
+    const std::vector<const DescribedOp*>& ops = described.of_step[number];
+    const std::string& own = described.program.steps[number];
     const std::string name = ops.empty() ? own : joined(ops, &DescribedOp::op, "+");
-    GenericTraceActivity& step =
-        add_on(ActivityType::GPU_USER_ANNOTATION, name, time.start, time.end, work.card, work.stream);
+    GenericTraceActivity& step = add_on(ActivityType::GPU_USER_ANNOTATION, name, begin, end, work.card, work.stream);
     point_back(step, work);
-    step.addMetadata("step", time.step);
+    step.addMetadata("step", number);
     step.addMetadataQuoted("launch", json_text(work.name));
     if (!described.program.key.empty()) step.addMetadataQuoted("provenance_key", described.program.key);
     if (!ops.empty()) {

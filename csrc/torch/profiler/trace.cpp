@@ -72,7 +72,7 @@ TracedWorkPtr trace_call(TracedWork::Kind kind, const char* name, int card, int6
   work->external = operators.empty() ? 0 : operators.back();
   work->ranges = ranges;
   work->thread = libkineto::systemThreadId();
-  work->with_steps = wants_steps.load(std::memory_order_relaxed);
+  work->times.with_steps = wants_steps.load(std::memory_order_relaxed);
   work->called = trace_time();
   std::lock_guard lock(sessions().mutex);
   for (const std::shared_ptr<TraceSession>& session : sessions().open) {

@@ -21,19 +21,18 @@ struct TracedWork {
   std::string name;
   int card = 0;
   int64_t stream = 0;
-  int32_t correlation = 0;                 // a number of its own
-  uint64_t external = 0;                   // the operator that the call was made in
-  std::vector<uint64_t> ranges;            // record_function's, outermost first
-  int32_t thread = 0;                      // of the host, as the system numbers it
-  int64_t called = 0;                      // on the host
-  std::atomic<int64_t> returned{0};        // to the host
-  int64_t start = 0;                       // on the card
-  std::atomic<int64_t> end{0};             // set last: what comes before can be read then
-  int64_t bytes = 0;                       // of a copy
-  LoadedPlanPtr loaded;                    // of a launch
-  std::vector<openspyre::StepTime> steps;  // of a launch, if asked for
-  bool with_steps = false;
-  openspyre::Site site;  // of an operator's launch: the line of Python
+  int32_t correlation = 0;           // a number of its own
+  uint64_t external = 0;             // the operator that the call was made in
+  std::vector<uint64_t> ranges;      // record_function's, outermost first
+  int32_t thread = 0;                // of the host, as the system numbers it
+  int64_t called = 0;                // on the host
+  std::atomic<int64_t> returned{0};  // to the host
+  int64_t start = 0;                 // on the card
+  std::atomic<int64_t> end{0};       // set last: what comes before can be read then
+  int64_t bytes = 0;                 // of a copy
+  LoadedPlanPtr loaded;              // of a launch
+  openspyre::LaunchTimes times;      // of a launch
+  openspyre::Site site;              // of an operator's launch: the line of Python
 };
 using TracedWorkPtr = std::shared_ptr<TracedWork>;
 
@@ -79,7 +78,10 @@ class TracedRun {
     if (work_ != nullptr) work_->start = trace_time();
   }
   ~TracedRun() {
-    if (work_ != nullptr) work_->end.store(trace_time(), std::memory_order_release);
+    if (work_ == nullptr) return;
+    const openspyre::LaunchTimes& times = work_->times;
+    if (times.began != 0) work_->start = times.began;  // until then it may have waited for another stream's launch
+    work_->end.store(times.steps.empty() ? trace_time() : times.steps.back().end, std::memory_order_release);
   }
   TracedRun(const TracedRun&) = delete;
   TracedRun& operator=(const TracedRun&) = delete;

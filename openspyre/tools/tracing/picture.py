@@ -140,7 +140,7 @@ def _axis(start: float, end: float, per_us: float, height: int) -> list[str]:
     """A line at round times, about ten of them."""
     span = max(end - start, 1e-3)
     step = next(
-        base * 10.0**power for power in range(-4, 12) for base in (1, 2, 5) if span / (base * 10.0**power) <= 12
+        base * 10.0**power for power in range(-4, 18) for base in (1, 2, 5) if span / (base * 10.0**power) <= 12
     )
     unit, scale = ("ms", 1000.0) if step >= 1000 else ("us", 1.0)
     parts = []

@@ -17,6 +17,7 @@ from openspyre.tools.explaining.text import printable
 PREDICTED_ROWS = 64  # the predicted lane of card n is process 64 + n: csrc/torch/profiler/activities.h
 
 _OF_CARDS = frozenset({"kernel", "gpu_memset", "gpu_memcpy", "privateuse1_runtime", "gpu_user_annotation"})
+_MOST = 1e18  # microseconds are 30,000 years, and bytes more than there are
 _NUMBERS = frozenset({"correlation", "bytes", "predicted us", "ideal us"})  # of the arguments
 
 
@@ -126,6 +127,8 @@ def _number(name: str, value: object) -> float:
     """Of a file that anybody may have written: what follows adds it up."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"its {name!r} is {value!r}, no number")
+    if abs(value) > _MOST:
+        raise ValueError(f"its {name!r} is {float(value):g}, more than can be")
     if value < 0 and name != "ts":
         raise ValueError(f"its {name!r} is {value!r}, less than nothing")
     return float(value)

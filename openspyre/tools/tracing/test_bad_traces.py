@@ -35,6 +35,8 @@ def trace(tmp_path: Path) -> Path:
         (kernel(ts=float("inf")), "its 'ts' is inf"),
         (kernel(dur=[1]), "its 'dur' is [1]"),
         (kernel(dur=-5), "its 'dur' is -5, less than nothing"),
+        (kernel(ts=10**30), "its 'ts' is 1e+30, more than can be"),
+        (kernel(args={"bytes": 1e308}), "its 'bytes' is 1e+308, more than can be"),
         ({"ph": "X", "pid": 1}, "it has no 'ts'"),
     ],
 )
@@ -56,6 +58,14 @@ def test_names_cannot_steer_the_terminal_and_break_no_picture(
     told = capsys.readouterr().out
     assert "a?[31mb" in told and "x?.py:1?" in told and "\x1b" not in told
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize("last", [1e-3, 1e6, 1e12, 1e18])
+def test_a_picture_has_an_axis_however_long_it_took(tmp_path: Path, last: float) -> None:
+    path, picture = tmp_path / "long.json", tmp_path / "long.svg"
+    path.write_text(json.dumps([kernel(ts=0, dur=0), kernel(ts=last)]))
+    assert main(["trace", str(path), "--picture", str(picture)]) == 0
+    assert 2 <= picture.read_text().count('class="axis"') <= 13
 
 
 def test_a_file_of_brackets_is_no_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
