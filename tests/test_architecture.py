@@ -36,7 +36,7 @@ _INDUCTOR = "torch_spyre.inductor"
 TORCH_ROOMS: dict[str, set[str]] = {
     "torch_spyre.device.layouts": set(),
     "torch_spyre.device.predicted": set(),
-    "torch_spyre.comparing": set(),
+    "torch_spyre.comparing": {"torch_spyre.ops"},
     "torch_spyre.profiler": set(),
     "torch_spyre._inductor": set(),
     "torch_spyre.ops": {"torch_spyre.device.layouts", "torch_spyre._inductor"},

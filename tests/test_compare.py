@@ -95,6 +95,73 @@ def test_what_the_cpu_does_not_compute_is_told() -> None:
     assert "doubled" in str(found)
 
 
+@pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_norms_of_batches_and_recurrent_cells_are_measured(kind: type[nn.Module], train: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.BatchNorm1d(16), kind(16, 16, batch_first=True)).train(train)
+    found = torch_spyre.compare(
+        model, torch.randn(1, 16, 16), dtype=torch.float16
+    )  # a batch of one: transposed in place
+    assert not found.followed
+    (norm, recurrent, _) = found.modules
+    assert 1e-5 < norm.total.relative < 4e-3 and 1e-5 < recurrent.total.relative < 4e-3
+    assert found.worst(1)[0].own.units < 8
+
+
+def test_counts_of_whole_numbers_are_measured() -> None:
+    found = torch_spyre.compare(lambda x: torch.histc(x, 4, 0, 3), torch.tensor([0, 1, 1, 3], dtype=torch.int32))
+    assert not found.followed and not found.operators[-1].total.decided
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: torch.sort(x, descending=True)[1],
+        lambda x: torch.topk(x, 40)[1],
+        lambda x: torch.max(x, 1)[1],
+        lambda x: torch.argmin(x, -1, keepdim=True),
+        torch.argmax,
+    ],
+    ids=["sort", "topk", "max", "argmin", "argmax"],
+)
+def test_which_of_equal_numbers_comes_first_is_no_error(choose) -> None:
+    torch.manual_seed(0)
+    x, rows = torch.randint(0, 3, (50, 50)).float(), torch.randn(2500, 8)
+    found = torch_spyre.compare(lambda x, rows: rows[choose(x)] * 2, x, rows)
+    assert found.first_beyond is None and found.operators[-1].total.relative < 1e-6
+
+
+def test_a_tensor_that_gets_other_sizes_is_followed() -> None:
+    def turned(x: Tensor, y: Tensor) -> Tensor:
+        x.t_()
+        torch.mul(x, 2, out=y)
+        return y.unsqueeze_(0) + 1
+
+    found = torch_spyre.compare(turned, torch.randn(8, 8), torch.empty(0))
+    assert found.operators[-1].total.relative < 1e-6
+    assert [one.shape for one in found.operators] == [(8, 8), (1, 8, 8)]
+
+
+class Cache:
+    """Of a model that remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.kept, self.layers, self.device = torch.ones(4, 8), [torch.zeros(1, 8)], torch.device("cpu")
+
+    def update(self, x: Tensor) -> Tensor:
+        self.kept[:1] += x.to(self.device)
+        self.layers.append(x)
+        return torch.cat([self.kept, *self.layers])
+
+
+def test_a_cache_comes_along_and_stays_as_it_was() -> None:
+    cache, x = Cache(), torch.randn(1, 8)
+    found = torch_spyre.compare(lambda x, cache: cache.update(x) * 3, x, kwargs={"cache": cache}, dtype=torch.float16)
+    assert found.operators[-1].shape == (6, 8) and found.operators[-1].total.relative < 4e-3
+    assert len(cache.layers) == 1 and torch.equal(cache.kept, torch.ones(4, 8)) and cache.kept.device.type == "cpu"
+
+
 def test_attention_and_what_stays_in_float32() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(1, 4, 32, 64) for _ in range(3))

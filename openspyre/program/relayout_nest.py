@@ -33,6 +33,13 @@ class _Digit(NamedTuple):
     device_stride: int
 
 
+class _Digits(NamedTuple):
+    """Of all groups of host dims; `groups`: the host stride and the elements of each. What is behind those is padding of a stick."""
+
+    groups: tuple[tuple[int, int], ...]
+    digits: tuple[_Digit, ...]
+
+
 class _Walk(NamedTuple):
     """Where a view begins on the device, and its steps there."""
 
@@ -56,7 +63,7 @@ def elements_of(view: View) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     axes = [_Axis(n, stride, stride) for n, stride in zip(view.size, view.stride, strict=True) if n > 1]
     if digits is None or any(axis.source < 0 for axis in axes):
         return None
-    axes = _cut(axes, digits, ())
+    axes = _cut(axes, digits.digits, ())
     walk = _walk(view.offset, [axis.source for axis in axes], axes, digits)
     if walk is None:
         return None
@@ -92,7 +99,7 @@ def _nest(source: View, target: View) -> _Found | None:
     axes = [_Axis(*each) for each in zip(source.size, source.stride, target.stride, strict=True) if each[0] > 1]
     if any(axis.source < 0 or axis.target <= 0 for axis in axes):
         return None
-    axes = _cut(axes, read, written)
+    axes = _cut(axes, read.digits, written.digits)
     here = _walk(source.offset, [axis.source for axis in axes], axes, read)
     there = _walk(target.offset, [axis.target for axis in axes], axes, written)
     lanes = formats[0].elems_per_stick()
@@ -125,7 +132,7 @@ def _lane_axis(walk: _Walk, lanes: int) -> int | None:
     return found[0] if whole else None
 
 
-def _digits(view: View) -> list[_Digit] | None:
+def _digits(view: View) -> _Digits | None:
     try:
         addressing = view.layout.addressing(view.buffer_size, view.buffer_stride)
     except InvalidLayout:
@@ -139,7 +146,7 @@ def _digits(view: View) -> list[_Digit] | None:
             extent = digit.count if above is None else above // digit.step
             found.append(_Digit(group.base_stride * digit.step, extent, digit.device_stride))
             above = digit.step
-    return found
+    return _Digits(tuple((group.base_stride, group.extent) for group in addressing.groups), tuple(found))
 
 
 def _cut(axes: Sequence[_Axis], here: Sequence[_Digit], there: Sequence[_Digit]) -> list[_Axis]:
@@ -158,11 +165,13 @@ def _cut(axes: Sequence[_Axis], here: Sequence[_Digit], there: Sequence[_Digit])
     return found
 
 
-def _walk(offset: int, strides: Sequence[int], axes: Sequence[_Axis], digits: Sequence[_Digit]) -> _Walk | None:
-    box = [(digit.unit, digit.extent) for digit in digits]
-    found, whole = along(offset, strides, [axis.size for axis in axes], box)
-    if not whole:
+def _walk(offset: int, strides: Sequence[int], axes: Sequence[_Axis], places: _Digits) -> _Walk | None:
+    sizes = [axis.size for axis in axes]
+    # A row that is no whole number of sticks ends before its last stick does: what comes behind it is the next row.
+    _, inside = along(offset, strides, sizes, places.groups)
+    found, whole = along(offset, strides, sizes, [(digit.unit, digit.extent) for digit in places.digits])
+    if not inside or not whole:
         return None
-    steps = list(zip(found, digits, strict=True))
+    steps = list(zip(found, places.digits, strict=True))
     begin = sum(at.start * digit.device_stride for at, digit in steps)
     return _Walk(begin, tuple(sum(at.steps[k] * d.device_stride for at, d in steps) for k in range(len(axes))))

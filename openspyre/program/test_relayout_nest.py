@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -85,3 +86,16 @@ def test_heads_of_half_sticks_are_a_nest() -> None:
 
 def test_heads_that_run_over_the_end_of_a_stick_are_none() -> None:
     assert nest_of(heads(2, 3, 4, 48, (0, 1, 2, 3))) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 90), st.integers(1, 90), st.integers(1, 90), st.integers(1, 4), st.integers(0, 40))
+def test_rows_that_run_across_those_of_memory(columns: int, step: int, width: int, rows: int, offset: int) -> None:
+    """A row of memory ends before its last stick does: places behind it are the next row's, not padding."""
+    size = (-(-(offset + rows * step + width) // columns) + 1, columns)
+    source = replace(view(size, (0, 1), (rows, width), (step, 1)), offset=offset)
+    target = view((rows, width), (0, 1), (rows, width), (width, 1))
+    place = Operand(OperandKind.SPLAT, 0, 0, ())
+    relayout = Relayout("across", (place,), (place,), source, target)
+    nest = nest_of(relayout)
+    assert nest is None or walked(nest) == moved(relayout)

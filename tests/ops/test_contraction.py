@@ -248,3 +248,16 @@ def test_errors_are_those_of_torch():
         with pytest.raises(RuntimeError) as mine:
             wrong(host.to("spyre"))
         assert str(mine.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_a_product_of_rows_that_run_across_those_of_memory(dtype):
+    """As Longformer's windows: 13 elements from row to row, in memory 14."""
+
+    def windows(x):
+        return x.view(8, 4, 56)[:, :, :52].view(8, 4, 4, 13)[..., :12].reshape(32, 4, 12)
+
+    x, weight = draw(8, 4, 4, 14, dtype=dtype), draw(32, 12, 16, dtype=dtype, seed=1)
+    expected = windows(x).float() @ weight.float()
+    found = torch.bmm(windows(x.to("spyre")), weight.to("spyre")).cpu().float()
+    assert (found - expected).norm() < 2e-3 * expected.norm()

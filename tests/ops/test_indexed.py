@@ -36,6 +36,20 @@ def test_rows_by_index(dtype, view):
         same(card[(*where, index.to("spyre"))], host[(*where, index)])
 
 
+@pytest.mark.parametrize("size", [(2, 4, 12, 24), (2, 4, 12, 70), (2, 2, 3, 8)], ids=str)
+@by_dtype
+def test_rows_that_run_across_those_of_memory(dtype, size):
+    """As XLNet shifts its relative positions."""
+    *outer, rows, columns = size
+
+    def shifted(x):
+        return x.reshape(*outer, columns, rows)[:, :, 1:].reshape(*outer, rows, columns - 1)
+
+    host, card = shifted(values(size, dtype)), shifted(values(size, dtype).to("spyre"))
+    index = torch.arange(rows)
+    same(card.index_select(3, index.to("spyre")), host.index_select(3, index))
+
+
 @pytest.mark.parametrize("part", [slice(1, None), slice(0, 2)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 def test_rows_of_a_part_of_a_tensor(dtype, part):

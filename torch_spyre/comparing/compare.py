@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from openspyre.spec.errors import InvalidArgument
+from torch_spyre.comparing.inputs import Inputs
 from torch_spyre.comparing.measures import difference, on_the_host
 from torch_spyre.comparing.records import ComparedModule, ComparedWeight, Comparison
 from torch_spyre.comparing.shadow import ShadowMode, Twins, own_copy, tree_leaves, tree_map
@@ -45,7 +46,7 @@ def compare(
         ours = copy.deepcopy(plain)
         ours = (ours if dtype is None else ours.to(dtype)).to("spyre")
         weights = list(_weights(plain, ours, truth))
-    given = tree_map(lambda leaf: _on_card(leaf, dtype, truth), (list(inputs), dict(kwargs or {})))
+    given = tree_map(Inputs(dtype, truth).on_card, (list(inputs), dict(kwargs or {})))
     watch = _Modules(truth)
     mode = ShadowMode(truth, lambda: watch.path)
     with torch.no_grad(), watch.watching(ours), mode:
@@ -65,15 +66,6 @@ def _weights(plain: nn.Module, ours: nn.Module, truth: Twins) -> Iterator[Compar
 def _held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_parameters()
     yield from module.named_buffers()
-
-
-def _on_card(leaf: Any, dtype: torch.dtype | None, truth: Twins) -> Any:
-    if not isinstance(leaf, Tensor):
-        return leaf
-    here = leaf.detach()
-    here = (here.to(dtype) if dtype is not None and here.is_floating_point() else here).to("spyre")
-    truth.set(here, own_copy(leaf))
-    return here
 
 
 def _name(tensor: Tensor) -> str:

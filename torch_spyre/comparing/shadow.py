@@ -7,6 +7,7 @@ compiled have the same bits, so that what is found here holds for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from torch_spyre.comparing.measures import difference, on_the_host
 from torch_spyre.comparing.records import ComparedOperator
+from torch_spyre.comparing.ties import CHOOSING, with_the_cards_order
+from torch_spyre.ops import recurrent
 from torch_spyre.torch_seams import resolve
 
 tree_leaves, tree_map = resolve("torch.utils._pytree.tree_leaves"), resolve("torch.utils._pytree.tree_map")
@@ -45,12 +48,20 @@ def _softmax(of: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, dim, half_to_float: of(x, dim, False)  # x is float32 already
 
 
+def _histc(x: Tensor, *told: Any, **named: Any) -> Tensor:
+    """Which the CPU counts of floats alone."""
+    return _aten.histc.default(x if x.is_floating_point() else x.double(), *told, **named).to(x.dtype)
+
+
 # Operators that the CPU has under another name.
 _ON_THE_CPU: Mapping[Any, Callable[..., Any]] = {
     _aten._scaled_dot_product_fused_attention_overrideable.default: _attention,
     _aten.convolution_overrideable.default: _aten.convolution.default,
     _aten._softmax.default: _softmax(_aten._softmax.default),
     _aten._log_softmax.default: _softmax(_aten._log_softmax.default),
+    _aten._thnn_fused_gru_cell.default: recurrent.COMPOSITIONS["_thnn_fused_gru_cell"],
+    _aten._thnn_fused_lstm_cell.default: recurrent.COMPOSITIONS["_thnn_fused_lstm_cell"],
+    _aten.histc.default: _histc,
 }
 
 
@@ -97,8 +108,10 @@ class ShadowMode(TorchDispatchMode):
         written = _written(func, args, named)
         ours = any(_is_ours(one) or one in self.truth for one in taken)
         computes = ours and not _is_view(func)
+        reshapes = torch.Tag.inplace_view in func.tags  # transpose_, set_: sizes of the tensor itself, no numbers
         # Before the card writes into them; the card's own numbers must not be written over by the trial.
-        before = tree_map(self._copied if written else self._card, (list(args), named)) if ours else None
+        trial = self._copied if written and not reshapes else self._card
+        before = tree_map(trial, (list(args), named)) if ours else None
         returned = func(*args, **named)
         made = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, Tensor)]
         if not ours and not any(map(_is_ours, made)):
@@ -108,6 +121,8 @@ class ShadowMode(TorchDispatchMode):
         if isinstance(alone, str):
             self.followed.setdefault(str(func), alone)  # what it rounds by itself cannot be told
             alone = None
+        if reshapes and alone is not None:
+            return returned  # both twins have done the same
         for place, (one, twin) in enumerate(zip(made, twins, strict=True)):
             self.truth.set(one, twin)
             if not computes and alone is not None and place < len(alone) and ours:
@@ -117,7 +132,10 @@ class ShadowMode(TorchDispatchMode):
             if place == 0 and computes and _is_ours(one) and not any(one is other for other in written):
                 self._note(func, one, twin, alone[0] if alone else None)
         for one in written:
-            self.cards.of(one).copy_(on_the_host(one))
+            known = self.cards.of(one)
+            if known.shape != one.shape:  # an out= that was too small
+                known.resize_(one.shape)
+            known.copy_(on_the_host(one))
             if _is_ours(one):
                 self._note(func, one, self.truth.of(one), alone[0] if alone else None)
         return returned
@@ -130,13 +148,16 @@ class ShadowMode(TorchDispatchMode):
         elif "empty" in func.__name__:
             return [torch.zeros(one.shape, dtype=_wide(one.dtype)) for one in made]
         else:
-            found = _computed(func, *tree_map(self._truth, (list(args), dict(named))))
+            told = tree_map(self._truth, (list(args), dict(named)))
+            found = _computed(func, *told)
             if isinstance(found, str):
                 why = found
-            elif [one.shape for one in found] == [one.shape for one in made[: len(found)]]:
-                return [*found, *(own_copy(one) for one in made[len(found) :])]
-            else:
+            elif made and found and found[0].shape != made[0].shape:
                 why = "sizes depend on the numbers"
+            else:
+                if func in CHOOSING:
+                    found = with_the_cards_order(func, told[0], told[1], found, made)
+                return [_same_size(one, twin) for one, twin in zip_longest(made, found[: len(made)])]
         if made:
             self.followed[str(func)] = why
         return [own_copy(one) for one in made]
@@ -165,6 +186,11 @@ class ShadowMode(TorchDispatchMode):
                 difference(here, twin, one.dtype),
             )
         )
+
+
+def _same_size(one: Tensor, twin: Tensor | None) -> Tensor:
+    """What only gradients need may be missing on the CPU, or have other sizes there: batch_norm's mean."""
+    return twin if twin is not None and twin.shape == one.shape else own_copy(one)
 
 
 def _is_ours(tensor: Tensor) -> bool:

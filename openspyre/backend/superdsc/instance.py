@@ -20,14 +20,13 @@ class Arguments:
 
     bytes: tuple[int, ...]
     pools: frozenset[int] = frozenset()
-    filled: Mapping[int, int] = field(
-        default_factory=dict
-    )  # by the byte of a pool at which it begins: bytes of a tensor
+    # By the byte of a pool at which it begins: bytes of a tensor, 0 if they are not known.
+    filled: Mapping[int, int] = field(default_factory=dict)
 
     def behind(self, at: Address) -> int:
         """Bytes from there to the end of the argument, or of the tensor of a pool that an op wrote there."""
         rest = self.bytes[at.parameter or 0] - at.byte
-        return self.filled.get(at.byte, rest) if at.parameter in self.pools else rest
+        return self.filled.get(at.byte) or rest if at.parameter in self.pools else rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +192,15 @@ def absent_rows(op: SuperDsc, tensor: Tensor, locate: Locate, arguments: Argumen
 
 
 def filled_by(op: SuperDsc, locate: Locate, arguments: Arguments) -> Iterator[tuple[int, int]]:
-    """Tensors of a pool that an op writes: the byte at which each begins, and its bytes."""
+    """Tensors of a pool that an op writes: the byte at which each begins, and its bytes; 0 where an extension does not tell them,
+    so that nobody takes it for a tensor that lay there before."""
     for tensor in (op.tensors[number] for number in op.outputs):
         if tensor.component is not Component.MEMORY or tensor.indirection is Indirection.VALUE:
             continue
         first = min((locate(start) for start in set(tensor.starts)), key=lambda at: at.byte)
-        if first.parameter in arguments.pools:
+        if first.parameter in arguments.pools and op.extension is not None:
+            yield first.byte, 0
+        elif first.parameter in arguments.pools:
             rows = absent_rows(op, tensor, locate, arguments)
             yield (
                 first.byte,

@@ -74,7 +74,7 @@ def compile_bundle(bundle: Bundle, argument_bytes: Sequence[int]) -> Program:
         arguments = Arguments(tuple(argument_bytes), frozenset({0} if bundle.has_pool else ()), filled)
         op, locate = bundle.ops[execute.file], addresses(execute, iterations)
         found = lowered_op(op, locate, arguments, workspace)
-        if indexed and op.extension is None:
+        if indexed:
             filled.update(filled_by(op, locate, arguments))
         return found
 

@@ -115,7 +115,7 @@ def _chooses(execution: Execution) -> bool:
 def _filled(execution: Execution, arguments: Arguments) -> dict[int, int]:
     """Tensors of the pool that an execution writes."""
     op, offsets, bases = execution.shared.op, execution.shared.offsets, execution.bases
-    if op.extension is not None or not any(base.parameter in arguments.pools for base in bases):
+    if not any(base.parameter in arguments.pools for base in bases):
         return {}
 
     def locate(symbol: int) -> Address:

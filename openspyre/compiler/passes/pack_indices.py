@@ -9,6 +9,7 @@ from openspyre.compiler import ir
 from openspyre.compiler.emit.shared import has_hardware_op, untold_tables
 from openspyre.compiler.loops import expanded, listed
 from openspyre.compiler.passes.choose_layouts import default_layout
+from openspyre.compiler.passes.decompose_relayouts import DecomposeRelayouts
 from openspyre.spec.addressing import row_major
 from openspyre.spec.ops import TABLE, Kind
 
@@ -18,11 +19,10 @@ class PackIndices:
     def run(self, program: ir.Program) -> ir.Program:
         if not any(_index(op) for op, _ in listed(program.body)):
             return program
-        # A scatter into what nobody filled before is no op of the hardware, however its index lies.
-        buffers = {buffer.name: buffer for buffer in program.buffers}
-        ops = [op for op, _ in listed(program.body)]
-        scattered = {access.buffer for op in ops if _index(op) is not None for access in op.outputs}
-        untold = untold_tables(ops, buffers) & scattered
+        # Where nothing tells how long a table is, the op is none of the hardware, however its index lies. What fills
+        # a table is known once relayouts are decomposed, which those of indices shall be with them.
+        after = DecomposeRelayouts().run(program)
+        untold = untold_tables([op for op, _ in listed(after.body)], {buffer.name: buffer for buffer in after.buffers})
         return _moved(_relayouts_undone(_constants_packed(program, untold), untold), untold)
 
 
