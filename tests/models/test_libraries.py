@@ -53,6 +53,25 @@ def test_a_seam_is_in_place_once_its_library_is_imported(seam):
     assert seam.why and seam.remove_when
 
 
+@pytest.mark.parametrize("module", sorted({seam.module for seam in LIBRARY_SEAMS}))
+def test_a_library_that_is_imported_before_torch_takes_the_card_as_well(module):
+    """Then it is the one that imports torch, and not whole yet when torch brings the device along."""
+    symbols = [seam.symbol for seam in LIBRARY_SEAMS if seam.module == module and not seam.hooked]
+    program = f"""
+import {module}, sys, torch
+from functools import reduce
+for symbol in {symbols}:
+    *path, name = symbol.split(".")
+    owner = reduce(getattr, path, sys.modules[{module!r}])
+    found = vars(owner)[name]
+    found = getattr(found, "fget", None) or getattr(found, "func", None) or getattr(found, "__func__", found)
+    assert hasattr(found, "__wrapped__"), symbol
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "not with spyre" not in done.stderr
+
+
 def test_torch_alone_imports_none_of_them():
     libraries = {seam.library for seam in LIBRARY_SEAMS} - {"safetensors"}
     script = f"import sys, torch; torch.ones(2).to('spyre') + 1; print({libraries!r} & set(sys.modules))"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import itertools
 import sys
@@ -48,10 +49,13 @@ def install() -> None:
 
 def after_import(name: str, act: Callable[[], None]) -> None:
     """Call `act` when a module has been imported: now, or whenever that will be."""
-    if name in sys.modules:
-        act()
-    else:
+    module = sys.modules.get(name)
+    if module is None:
         sys.meta_path.insert(0, _AfterImport(name, act))
+    elif getattr(module.__spec__, "_initializing", False):  # it is the one that imports torch
+        _BeingImported.watch(module, act)
+    else:
+        act()
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -74,6 +78,27 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+class _BeingImported(importlib.machinery.ModuleSpec):
+    """The spec of a module whose code runs: the import system tells it when that has ended."""
+
+    acts: list[Callable[[], None]]
+
+    @classmethod
+    def watch(cls, module: Any, act: Callable[[], None]) -> None:
+        spec = module.__spec__
+        if not isinstance(spec, cls):
+            spec.__class__, spec.acts = cls, []
+        spec.acts.append(act)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "_initializing" and not value:
+            acts = self.__dict__.pop("acts", [])
+            self.__class__ = importlib.machinery.ModuleSpec  # type: ignore[assignment]
+            for act in acts if self.name in sys.modules else ():  # its import may have failed
+                act()
 
 
 def _show_compilations() -> None:
