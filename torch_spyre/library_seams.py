@@ -80,6 +80,12 @@ LIBRARY_SEAMS: tuple[LibrarySeam, ...] = (
         "transformers asks the device",
     ),
     LibrarySeam(
+        "transformers.generation.utils",
+        "GenerationMixin._prepare_static_cache",
+        "a cache of fixed size has whole pieces of 256 places, so that a longer prompt seldom compiles decoding again",
+        "transformers takes a granularity for it",
+    ),
+    LibrarySeam(
         "transformers.cache_utils",
         "Cache.update",
         'cache_implementation="offloaded" keeps all layers but one on the host: it asks CUDA for its streams',

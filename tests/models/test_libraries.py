@@ -256,3 +256,25 @@ def test_a_static_cache_compiles_by_itself(checkpoint):
         model.generate(**FAMILY.inputs_on_card(), max_new_tokens=4, **settings)
         graphs.append(counters["stats"]["unique_graphs"])
     assert graphs == [1, 0, 0]
+
+
+def test_a_longer_prompt_has_the_static_cache_of_the_one_before(checkpoint):
+    from torch._dynamo.utils import counters
+    from transformers import AutoModelForCausalLM
+
+    from torch_spyre.inductor.launching import launch
+
+    host = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float16).to("spyre")
+    torch.compiler.reset()
+    counters.clear()
+    made = []
+    for length in (5, 9, 40):
+        ids = torch.randint(5, 90, (1, length), generator=torch.Generator().manual_seed(length))
+        settings = {"max_new_tokens": 4, "do_sample": False, "cache_implementation": "static"}
+        found = model.generate(ids.to("spyre"), return_dict_in_generate=True, **settings)
+        assert found.past_key_values.layers[0].keys.shape[-2] == 256
+        assert found.sequences.tolist() == host.generate(ids, disable_compile=True, **settings).tolist()
+        made.append((counters["stats"]["unique_graphs"], launch.counts()["specialisations"]))
+    assert [graphs for graphs, _ in made] == [1, 1, 1]
+    assert made[1] == made[2]  # no program for another length either
