@@ -31,7 +31,7 @@ constexpr int64_t kTaskBytes = 256 << 10;    // both sides of a task fit the sec
 constexpr int64_t kParallelBytes = 1 << 20;  // below, waking workers costs more than it saves
 // From here on the target would only push other data out of the cache. Below, whoever reads it next finds it there.
 constexpr int64_t kStreamingBytes = 16 << 20;
-constexpr int64_t kStageElements = 256 << 10;  // elements staged at a time between two device layouts
+constexpr int64_t kStageBytes = 256 << 10;  // staged at a time between two device layouts: stays in the cache
 
 int64_t count_elements(const std::vector<int64_t>& size) {
   int64_t elements = 1;
@@ -181,10 +181,11 @@ convert::Conversion keep_codes(int itemsize) {
   return convert::between(element, element);
 }
 
-// Only after a failure: looks for the first element, in index order, that the target cannot hold.
+// Only after a failure: looks for the first element, in index order, that the target cannot hold. `origin`: where the
+// linear tensor begins in what is copied, if not at its first element.
 [[noreturn]] void report_value(const std::byte* linear, int itemsize, std::span<const int64_t> size,
                                std::span<const int64_t> stride, Convert convert, Convert to_int64,
-                               const std::string& target) {
+                               const std::string& target, std::span<const int64_t> origin = {}) {
   std::vector<int64_t> index(size.size(), 0);
   std::array<std::byte, 8> ignored;
   while (true) {
@@ -193,6 +194,7 @@ convert::Conversion keep_codes(int itemsize) {
     if (convert(at, ignored.data(), 1) == 0) {
       int64_t value = 0;
       to_int64(at, &value, 1);  // only integers can fail
+      for (size_t i = 0; i < origin.size(); ++i) index[i] += origin[i];
       fail(Fault::ValueOutOfRange, "element " + list_text(index) + " is " + std::to_string(value) + ", which " +
                                        target + " cannot hold; clamp the values or use a floating type");
     }
@@ -229,33 +231,70 @@ bool may_overlap(const DeviceView& a, const DeviceView& b) {
   return first.begin < second.end && second.begin < first.end;
 }
 
-// Reads the source's codes into dense scratch memory and writes them, converted, to the target.
-void stage(const DeviceView& source, const DeviceView& target, std::byte* scratch, const convert::Conversion& convert) {
+// Reads the source's codes into dense scratch memory and writes them, converted, to the target. False: a value that the
+// target cannot hold.
+bool stage(const DeviceView& source, const DeviceView& target, std::byte* scratch, const convert::Conversion& convert) {
   const int itemsize = device_itemsize(source.shape->layout().format);
   const std::vector<int64_t> strides = dense_strides(source.size);
   const convert::Conversion keep = convert::between(element_of(source), element_of(source));
   (void)move_view(source, scratch, itemsize, strides, keep, false);
-  if (!move_view(target, scratch, itemsize, strides, convert, true)) {
-    report_value(scratch, itemsize, source.size, strides, convert.run, to_host(element_of(source), DType::Int64),
-                 element_text(element_of(target)));
+  return move_view(target, scratch, itemsize, strides, convert, true);
+}
+
+std::unique_ptr<std::byte[]> scratch_for(const DeviceView& source) {
+  const int64_t bytes = count_elements(source.size) * device_itemsize(source.shape->layout().format);
+  return std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));
+}
+
+struct Block {
+  DeviceView source, target;
+  std::vector<int64_t> origin;  // index of its first element
+};
+
+void stage_or_report(const Block& block, const convert::Conversion& convert) {
+  const auto scratch = scratch_for(block.source);
+  if (stage(block.source, block.target, scratch.get(), convert)) return;
+  const DeviceElement from = element_of(block.source);
+  report_value(scratch.get(), device_itemsize(from.format), block.source.size, dense_strides(block.source.size),
+               convert.run, to_host(from, DType::Int64), element_text(element_of(block.target)), block.origin);
+}
+
+// Blocks of at most `limit` elements, cut along the outermost dims.
+void cut(const Block& whole, int64_t limit, size_t dim, std::vector<Block>& blocks) {
+  const int64_t elements = count_elements(whole.source.size);
+  if (elements <= limit) {
+    blocks.push_back(whole);
+    return;
+  }
+  const int64_t count = whole.source.size[dim];
+  int64_t length = std::max<int64_t>(1, limit / (elements / count));
+  if (length > 64) length = length / 64 * 64;
+  for (int64_t first = 0; first < count; first += length) {
+    Block part = whole;
+    part.source.size[dim] = part.target.size[dim] = std::min(length, count - first);
+    part.source.offset += first * whole.source.stride[dim];
+    part.target.offset += first * whole.target.stride[dim];
+    part.origin[dim] = first;
+    cut(part, limit, dim + 1, blocks);
   }
 }
 
-// Stages blocks that stay in the cache, cut along the outermost dims.
-void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte* scratch,
-                  const convert::Conversion& convert, size_t dim) {
-  const int64_t elements = count_elements(source.size);
-  if (elements <= kStageElements) return stage(source, target, scratch, convert);
-  const int64_t count = source.size[dim];
-  int64_t length = std::max<int64_t>(1, kStageElements / (elements / count));
-  if (length > 64) length = length / 64 * 64;
-  for (int64_t first = 0; first < count; first += length) {
-    DeviceView from = source, to = target;
-    from.size[dim] = to.size[dim] = std::min(length, count - first);
-    from.offset += first * source.stride[dim];
-    to.offset += first * target.stride[dim];
-    stage_blocks(from, to, scratch, convert, dim + 1);
+void stage_blocks(const Block& whole, const convert::Conversion& convert) {
+  const int itemsize = device_itemsize(whole.source.shape->layout().format);
+  std::vector<Block> blocks;
+  cut(whole, kStageBytes / itemsize, 0, blocks);
+  std::atomic<bool> fits = true;
+  auto move_block = [&](size_t i) {
+    const auto scratch = scratch_for(blocks[i].source);
+    if (!stage(blocks[i].source, blocks[i].target, scratch.get(), convert)) fits = false;
+  };
+  if (count_elements(whole.source.size) * itemsize < kParallelBytes) {
+    for (size_t i = 0; i < blocks.size(); ++i) move_block(i);
+  } else {
+    parallel_for(blocks.size(), move_block);
   }
+  if (fits) return;
+  for (const Block& block : blocks) stage_or_report(block, convert);  // the first that does not fit
 }
 
 // Whole sticks, or halves that make one, go from layout to layout at once: where the source's lanes are contiguous and
@@ -298,11 +337,8 @@ void move_across(const DeviceView& source, const DeviceView& target, const conve
     }
   }
   if (!overlap && move_sticks(source, target, convert)) return;
-  const int64_t elements = count_elements(source.size);
-  const int64_t staged = overlap ? elements : std::min(elements, kStageElements);
-  const int64_t itemsize = device_itemsize(source.shape->layout().format);
-  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(staged * itemsize));
-  overlap ? stage(source, target, scratch.get(), convert) : stage_blocks(source, target, scratch.get(), convert, 0);
+  const Block whole{source, target, std::vector<int64_t>(source.size.size(), 0)};
+  overlap ? stage_or_report(whole, convert) : stage_blocks(whole, convert);
 }
 
 }  // namespace

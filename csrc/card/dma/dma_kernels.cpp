@@ -84,7 +84,11 @@ template <typename Item>
 void copy_plane(const Item* from, Item* to, const Axis& outer, const Axis& inner, bool inbound) {
   const int64_t from_step = inbound ? inner.host : inner.device, to_step = inbound ? inner.device : inner.host;
   for (int64_t i = 0; i < outer.count; ++i) {
-    for (int64_t j = 0; j < inner.count; ++j) to[j * to_step] = from[j * from_step];
+    if (from_step == 0 && to_step == 1) {  // one element, expanded
+      std::fill_n(to, inner.count, *from);
+    } else {
+      for (int64_t j = 0; j < inner.count; ++j) to[j * to_step] = from[j * from_step];
+    }
     from += inbound ? outer.host : outer.device;
     to += inbound ? outer.device : outer.host;
   }

@@ -310,6 +310,20 @@ TEST(large_card_to_card_copies_are_cut_into_blocks) {
   CHECK(target.memory == expected.memory);
 }
 
+TEST(the_first_value_that_does_not_fit_is_told_whichever_block_meets_it_first) {
+  const View host{{700, 1000}, {1000, 1}, 0};
+  const Layout wide = tiled_layout(host.size, host.stride, DataFormat::IEEE_INT64, Sizes{0, 1});
+  Buffer source =
+      make_buffer(intern(host.size, host.stride, DType::Int64, wide), place_by_rule(host, wide, Sizes{0, 1}));
+  Buffer target = tiled_buffer(host, DType::Int64, {1, 0});
+  std::fill(source.memory.begin(), source.memory.end(), std::byte{0});
+  const int64_t beyond = 3000000000, more = 4000000000;
+  std::memcpy(source.at(offset_of(host, Sizes{650, 7})), &more, 8);
+  std::memcpy(source.at(offset_of(host, Sizes{90, 900})), &beyond, 8);
+  CHECK_THROWS_SAYING(ValueOutOfRange, "element [90, 900] is 3000000000",
+                      copy_across(source.view(host), target.view(host)));
+}
+
 TEST(codes_survive_a_copy_between_layouts_bit_for_bit) {
   const View host{{256, 256}, {256, 1}, 0};
   Buffer source = tiled_buffer(host, DType::Float16, {0, 1}), target = tiled_buffer(host, DType::BFloat16, {1, 0});
