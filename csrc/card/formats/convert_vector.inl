@@ -62,10 +62,20 @@ INLINE void convert_part(const typename Kernel::Source* from, typename Kernel::T
   copy_part<kLine>(reinterpret_cast<const char*>(converted), reinterpret_cast<char*>(to), n * sizeof(Target));
 }
 
+template <typename Kernel>
+constexpr bool kCopies = false;
+template <typename Element>
+constexpr bool kCopies<Same<Element>> = true;
+
 template <typename Kernel, bool streaming>
 INLINE void convert_run(const typename Kernel::Source* from, typename Kernel::Target* to, size_t n) {
   constexpr size_t kLanes = kLine / sizeof(typename Kernel::Target);
   size_t i = 0;
+  if constexpr (kCopies<Kernel> && !streaming) {  // parts of sticks are common here: nothing stands between the sides
+    for (; i + kLanes <= n; i += kLanes) __builtin_memcpy(to + i, from + i, kLine);
+    return copy_part<kLine>(reinterpret_cast<const char*>(from + i), reinterpret_cast<char*>(to + i),
+                            (n - i) * sizeof(*from));
+  }
   for (; i + kLanes <= n; i += kLanes) {
     if constexpr (sizeof(typename Kernel::Source) == sizeof(typename Kernel::Target)) {
       alignas(kLine) typename Kernel::Target line[kLanes];
