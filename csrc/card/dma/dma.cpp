@@ -31,7 +31,10 @@ constexpr int64_t kTaskBytes = 256 << 10;    // both sides of a task fit the sec
 constexpr int64_t kParallelBytes = 1 << 20;  // below, waking workers costs more than it saves
 // From here on the target would only push other data out of the cache. Below, whoever reads it next finds it there.
 constexpr int64_t kStreamingBytes = 16 << 20;
-constexpr int64_t kStageElements = 256 << 10;  // elements staged at a time between two device layouts
+
+// Elements staged at a time between two device layouts: what one thread has in its second-level cache, or enough for
+// several to share.
+int64_t stage_elements() { return (worker_threads() == 1 ? 64 : 256) << 10; }
 
 int64_t count_elements(const std::vector<int64_t>& size) {
   int64_t elements = 1;
@@ -245,9 +248,9 @@ void stage(const DeviceView& source, const DeviceView& target, std::byte* scratc
 void stage_blocks(const DeviceView& source, const DeviceView& target, std::byte* scratch,
                   const convert::Conversion& convert, size_t dim) {
   const int64_t elements = count_elements(source.size);
-  if (elements <= kStageElements) return stage(source, target, scratch, convert);
+  if (elements <= stage_elements()) return stage(source, target, scratch, convert);
   const int64_t count = source.size[dim];
-  int64_t length = std::max<int64_t>(1, kStageElements / (elements / count));
+  int64_t length = std::max<int64_t>(1, stage_elements() / (elements / count));
   if (length > 64) length = length / 64 * 64;
   for (int64_t first = 0; first < count; first += length) {
     DeviceView from = source, to = target;
@@ -299,7 +302,7 @@ void move_across(const DeviceView& source, const DeviceView& target, const conve
   }
   if (!overlap && move_sticks(source, target, convert)) return;
   const int64_t elements = count_elements(source.size);
-  const int64_t staged = overlap ? elements : std::min(elements, kStageElements);
+  const int64_t staged = overlap ? elements : std::min(elements, stage_elements());
   const int64_t itemsize = device_itemsize(source.shape->layout().format);
   const auto scratch = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(staged * itemsize));
   overlap ? stage(source, target, scratch.get(), convert) : stage_blocks(source, target, scratch.get(), convert, 0);
