@@ -71,11 +71,6 @@ template <typename Kernel, bool streaming>
 INLINE void convert_run(const typename Kernel::Source* from, typename Kernel::Target* to, size_t n) {
   constexpr size_t kLanes = kLine / sizeof(typename Kernel::Target);
   size_t i = 0;
-  if constexpr (kCopies<Kernel> && !streaming) {  // parts of sticks are common here: nothing stands between the sides
-    for (; i + kLanes <= n; i += kLanes) __builtin_memcpy(to + i, from + i, kLine);
-    return copy_part<kLine>(reinterpret_cast<const char*>(from + i), reinterpret_cast<char*>(to + i),
-                            (n - i) * sizeof(*from));
-  }
   for (; i + kLanes <= n; i += kLanes) {
     if constexpr (sizeof(typename Kernel::Source) == sizeof(typename Kernel::Target)) {
       alignas(kLine) typename Kernel::Target line[kLanes];
@@ -85,7 +80,11 @@ INLINE void convert_run(const typename Kernel::Source* from, typename Kernel::Ta
       Kernel::line(from + i, to + i);
     }
   }
-  if (i < n) convert_part<Kernel>(from + i, to + i, n - i);
+  if constexpr (kCopies<Kernel>) {  // parts of sticks are common here: nothing stands between the sides
+    copy_part<kLine>(reinterpret_cast<const char*>(from + i), reinterpret_cast<char*>(to + i), (n - i) * sizeof(*from));
+  } else {
+    if (i < n) convert_part<Kernel>(from + i, to + i, n - i);
+  }
 }
 
 template <typename Kernel>
