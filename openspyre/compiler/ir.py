@@ -144,6 +144,7 @@ class Iota:
 Operand = Access | Scalar | Constant | Iota
 Attribute = int | float | bool | str | tuple[int, ...]
 UNIT_BATCH = "unit_batch"  # attribute of a product of one batch, whose dim of size 1 its SuperDSC has all the same
+AT_ONCE = "at_once"  # attribute of a relayout that stays one step, whatever moves the hardware has for it
 CARRIED = "carried"  # attribute of an op whose result is a loop's state: it stays in memory
 
 

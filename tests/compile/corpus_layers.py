@@ -102,6 +102,8 @@ GRAPHS = (
     graph("conv2d_dilated", lambda x, w: F.conv2d(x, w, dilation=(2, 3)).relu(), IMAGE, single(8, 4, 3, 3)),
     graph("conv2d_grouped", lambda x, w, b: F.conv2d(x, w, b, groups=2), IMAGE, single(8, 2, 3, 3), single(8)),
     graph("conv2d_depthwise", lambda x, w: F.conv2d(x, w, padding=1, groups=4), IMAGE, single(4, 1, 3, 3)),
+    graph("conv2d_by_rows", lambda x, w, b: F.conv2d(x, w, b, padding=1).relu(), single(2, 4, 5, 32), single(8, 4, 3, 3), single(8)),
+    graph("conv2d_depthwise_by_rows", lambda x, w: F.conv2d(x, w, padding=1, groups=4) * 2, single(2, 4, 5, 64), single(8, 1, 3, 3)),
     graph("conv2d_of_patches", lambda x, w, b: F.conv2d(x, w, b, stride=3).flatten(2).mT, single(2, 3, 9, 12), single(16, 3, 3, 3), single(16)),
     graph("conv2d_pointwise", lambda x, w: F.conv2d(x, w) + 1, IMAGE, single(8, 4, 1, 1)),
     graph("conv2d_without_batch", lambda x, w: F.conv2d(x, w), single(4, 9, 11), single(8, 4, 3, 3)),

@@ -11,6 +11,8 @@ EXTENSIONS = {
     "conv2d_dilated": "batchmatmul",
     "conv2d_grouped": "batchmatmul",
     "conv2d_depthwise": "batchmatmul",
+    "conv2d_by_rows": "batchmatmul relayout",
+    "conv2d_depthwise_by_rows": "batchmatmul relayout",
     "conv2d_of_patches": "batchmatmul",
     "conv2d_pointwise": "batchmatmul",
     "conv2d_without_batch": "batchmatmul",

@@ -1,10 +1,10 @@
 """Convolutions along one or two dims as one program: windows of the padded input become the columns of a matrix, multiplied
-by the weights on the matrix unit. The product is rounded before the bias is added (contract N4). Transposed ones are left out.
+by the weights on the matrix unit; float32 has a shorter way (`convolution_rows.py`). The product is rounded before the bias is
+added (contract N4). Transposed ones are left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import torch
@@ -14,26 +14,12 @@ from openspyre.spec.addressing import row_major
 from openspyre.spec.formats import STICK_BYTES
 from openspyre.spec.layout import SpyreTensorLayout
 from torch_spyre.ops.calls import Binding, Call, ProgramBuilder, on_card
+from torch_spyre.ops.convolution_rows import Geometry, by_rows, product_of_rows
 from torch_spyre.ops.memory_formats import strided_like_convolution
 from torch_spyre.ops.movement import move
 from torch_spyre.ops.plans import CallPlan
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """Sizes of a convolution; tuples have one number per spatial dim."""
-
-    batch: int
-    channels: int
-    features: int
-    groups: int
-    kernel: tuple[int, ...]
-    out: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
 
 
 def serves(binding: Binding) -> bool:
@@ -54,7 +40,14 @@ def compile_call(call: Call) -> CallPlan | None:
         return done
     shape = _geometry(call, x, weight, tuple(outcome.shape))
     builder = ProgramBuilder(call)
-    product = _product(builder, shape, _weights(builder, weight), _columns(builder, shape, x))
+    if by_rows(shape, x):
+        sides = builder.read(x, x.stride()), builder.read(weight, weight.stride())
+        product = builder.result() if bias is None else _temp(builder, "product", tuple(outcome.shape), "float32")
+        product_of_rows(builder, shape, tuple(x.shape[2:]), *sides, product)
+        if bias is None:
+            return builder.plan()
+    else:
+        product = _product(builder, shape, _weights(builder, weight), _columns(builder, shape, x))
     dims = tuple(Dim(f"d{i}", extent) for i, extent in enumerate(outcome.shape))
     if bias is None:
         move(builder, "store", tuple(outcome.shape), product, builder.result())

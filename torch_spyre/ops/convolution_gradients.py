@@ -66,13 +66,15 @@ def _spread_convolution(
     spatial = x.dim() - 2
     for dim, step in enumerate(stride, 2):
         x = _spread(x, dim, step)
-    pads: list[int] = []
-    for dim in reversed(range(spatial)):
-        reach = dilation[dim] * (weight.shape[2 + dim] - 1)
-        pads += [reach - padding[dim], size[dim] - x.shape[2 + dim] + padding[dim]]
+    reaches = [dilation[dim] * (weight.shape[2 + dim] - 1) for dim in range(spatial)]
+    before = [reach - amount for reach, amount in zip(reaches, padding, strict=True)]
+    after = [size[dim] - x.shape[2 + dim] + padding[dim] for dim in range(spatial)]
+    if before != after or min(before) < 0:
+        x = F.pad(x, [amount for pair in zip(reversed(before), reversed(after), strict=True) for amount in pair])
+        before = [0] * spatial
     mirrored = weight.flip(list(range(2, weight.dim()))).unflatten(0, (groups, -1)).transpose(1, 2).flatten(0, 1)
     ones, zeros = [1] * spatial, [0] * spatial
-    return torch.convolution(F.pad(x, pads), mirrored, None, ones, zeros, list(dilation), False, zeros, groups)
+    return torch.convolution(x, mirrored, None, ones, before, list(dilation), False, zeros, groups)
 
 
 def _spread(x: Tensor, dim: int, step: int) -> Tensor:

@@ -62,6 +62,11 @@ INLINE void convert_part(const typename Kernel::Source* from, typename Kernel::T
   copy_part<kLine>(reinterpret_cast<const char*>(converted), reinterpret_cast<char*>(to), n * sizeof(Target));
 }
 
+template <typename Kernel>
+constexpr bool kCopies = false;
+template <typename Element>
+constexpr bool kCopies<Same<Element>> = true;
+
 template <typename Kernel, bool streaming>
 INLINE void convert_run(const typename Kernel::Source* from, typename Kernel::Target* to, size_t n) {
   constexpr size_t kLanes = kLine / sizeof(typename Kernel::Target);
@@ -75,7 +80,11 @@ INLINE void convert_run(const typename Kernel::Source* from, typename Kernel::Ta
       Kernel::line(from + i, to + i);
     }
   }
-  if (i < n) convert_part<Kernel>(from + i, to + i, n - i);
+  if constexpr (kCopies<Kernel>) {  // parts of sticks are common here: nothing stands between the sides
+    copy_part<kLine>(reinterpret_cast<const char*>(from + i), reinterpret_cast<char*>(to + i), (n - i) * sizeof(*from));
+  } else {
+    if (i < n) convert_part<Kernel>(from + i, to + i, n - i);
+  }
 }
 
 template <typename Kernel>

@@ -25,7 +25,8 @@ struct Baseline {
   }
   CONTRACT_INLINE static F load(const float* from) { return load_as<F>(from); }
   CONTRACT_INLINE static void store(float* to, F lanes) { __builtin_memcpy(to, &lanes, sizeof lanes); }
-  CONTRACT_INLINE static F broadcast(const float* from) { return F{} + *from; }
+  // No sum with zeros: that would lose the sign of -0.
+  CONTRACT_INLINE static F broadcast(const float* from) { return F{*from, *from, *from, *from}; }
 
 #if defined(__FP_FAST_FMAF)
   CONTRACT_INLINE static F fma(F a, F b, F c) {

@@ -243,6 +243,56 @@ void stream(const StreamBlock& block) {
   }
 }
 
+// --- one row by few: S sticks at once, so that their chains of sums run side by side
+template <typename V, typename Element, int S, bool exact>
+CONTRACT_INLINE bool shallow_once(const ShallowBlock& block, const int64_t* sticks, float* sums) {
+  constexpr int kStick = kStickBytes / sizeof(Element), kVectors = kStick / V::kLanes,
+                kRunVectors = V::kRun / V::kLanes;
+  typename V::F sum[S][kVectors];
+  const Element* from[S];
+#pragma GCC unroll 4
+  for (int s = 0; s < S; ++s) {
+    from[s] = static_cast<const Element*>(block.b) + sticks[s];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[s][v] = V::zero();
+  }
+  typename V::Watch watch = V::watch();
+  for (int64_t k = 0; k < block.b_rows; ++k) {
+    const typename V::F row = V::broadcast(block.a + k);
+#pragma GCC unroll 4
+    for (int s = 0; s < S; ++s) {
+#pragma GCC unroll 8
+      for (int run = 0; run < kVectors / kRunVectors; ++run) {
+        typename V::F column[kRunVectors];
+        V::template widen_in_registers<exact>(from[s] + run * V::kRun, column, watch);
+#pragma GCC unroll 4
+        for (int v = 0; v < kRunVectors; ++v)
+          sum[s][run * kRunVectors + v] = V::fma(row, column[v], sum[s][run * kRunVectors + v]);
+      }
+      from[s] += block.b_stride;
+    }
+  }
+  if (!exact && !V::clean(watch)) return false;
+#pragma GCC unroll 4
+  for (int s = 0; s < S; ++s) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) V::store(sums + s * kStick + v * V::kLanes, sum[s][v]);
+  }
+  return true;
+}
+
+template <typename V, typename Element>
+void stream_shallow(const ShallowBlock& block) {
+  constexpr int kStick = kStickBytes / sizeof(Element), kSticks = 8 * V::kLanes / kStick > 1 ? 2 : 1;
+  int64_t i = 0;
+  for (; i + kSticks <= block.count; i += kSticks)
+    if (!shallow_once<V, Element, kSticks, false>(block, block.sticks + i, block.sums + i * kStick))
+      shallow_once<V, Element, kSticks, true>(block, block.sticks + i, block.sums + i * kStick);
+  for (; i < block.count; ++i)
+    if (!shallow_once<V, Element, 1, false>(block, block.sticks + i, block.sums + i * kStick))
+      shallow_once<V, Element, 1, true>(block, block.sticks + i, block.sums + i * kStick);
+}
+
 // --- writing C: sums of operands as `From` are rounded to `Element` ---
 // A row's whole stick before the next row: C is mostly not in the cache, and each of its lines is fetched once.
 template <typename V, typename From, typename Element>
@@ -273,6 +323,7 @@ constexpr OperandKernels operand_kernels() {
   OperandKernels kernels = {widen<V, Element>,
                             fill_panels<V, Element>,
                             stream<V, Element>,
+                            stream_shallow<V, Element>,
                             nullptr,
                             turn<Element>,
                             store_stick<V, Element, uint16_t>,

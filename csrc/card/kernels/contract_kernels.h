@@ -51,6 +51,17 @@ struct StreamBlock {
   bool first;
 };
 
+// One row of A times sticks of few rows of B: so little that a call for each stick would take longer.
+struct ShallowBlock {
+  const float* a;
+  const void* b;
+  int64_t b_stride, b_rows;  // elements from row to row
+  const int64_t* sticks;     // elements from `b` to each
+  int64_t count;
+  float* sums;  // a stick each, as panels
+};
+constexpr int64_t kShallowRows = 32;
+
 // Rows of A times columns of B that run along k: up to a stick of each, and up to a stick of columns.
 struct AlongBlock {
   const float* a;
@@ -80,6 +91,7 @@ struct OperandKernels {
   // of A are known to add nothing to products with them.
   bool (*fill_panels)(const StickRows& source, int64_t columns, float* panels);
   void (*stream)(const StreamBlock& block);
+  void (*stream_shallow)(const ShallowBlock& block);
   void (*stream_along_k)(const AlongBlock& block);  // null: `turn` comes first
   // The first `lanes` lanes of up to a stick's number of rows: lane i of row j becomes lane j of stick i.
   void (*turn)(const StickRows& source, int64_t lanes, void* target);

@@ -101,6 +101,11 @@ struct Bases {
   std::byte* c;
 };
 
+// Whether each result has so little to sum that handing out sticks would cost more.
+bool is_shallow(const Plan& plan) {
+  return plan.m == 1 && plan.slices.size() == 2 && plan.k < kShallowRows && !plan.b_along_k && !plan.b_code;
+}
+
 // One block of C, [row, row + rows) x [column, column + columns), over all of k.
 class Task {
  public:
@@ -112,13 +117,16 @@ class Task {
         blocking_(blocking),
         bases_(bases),
         item_(device_itemsize(plan.operands)),
-        stick_(elems_per_stick(plan.operands)) {}
+        stick_(elems_per_stick(plan.operands)),
+        result_stick_(elems_per_stick(plan.result)) {}
 
   void run(int64_t row, int64_t rows, int64_t column, int64_t columns) {
     row_ = row, rows_ = rows, column_ = column, columns_ = columns;
     at_once_ = blocking_.stream && in_one_block();
+    shallow_ = at_once_ && is_shallow(plan_);
     a_depth_ = at_once_ ? plan_.slices.back() - plan_.slices.front() : blocking_.depth;
-    const int64_t sums_size = rows * (at_once_ ? kColumnUnit : round_up(columns, kColumnUnit)), slices = slice_count();
+    const int64_t sums_size = rows * (at_once_ && !shallow_ ? kColumnUnit : round_up(columns, kColumnUnit)),
+                  slices = slice_count();
     const int64_t a_size = (blocking_.stream ? rows : blocking_.block_rows) * a_pitch();
     const int64_t b_size = blocking_.group_columns * blocking_.depth;
     const int64_t turned_size = plan_.b_along_k ? blocking_.depth * kStickFloats : 0;
@@ -128,6 +136,7 @@ class Task {
     a_ = part + sums_size;
     b_ = a_ + a_size;
     turned_ = reinterpret_cast<std::byte*>(b_ + b_size);
+    if (shallow_) return stream_row(total);
     if (at_once_) return stream_whole(total, part);
     for (int64_t slice = 0; slice < slices; ++slice) {
       sums_ = slice == 0 ? total : part;
@@ -135,12 +144,11 @@ class Task {
       if (slice > 0)
         for (int64_t i = 0; i < sums_size; ++i) total[i] += part[i];
     }
-    for (int64_t column = 0; column < columns_; column += result_stick()) store_stick(total + column * rows_, column);
+    for (int64_t column = 0; column < columns_; column += result_stick_) store_stick(total + column * rows_, column);
   }
 
  private:
   int64_t slice_count() const { return static_cast<int64_t>(plan_.slices.size()) - 1; }
-  int64_t result_stick() const { return elems_per_stick(plan_.result); }
   int64_t block_end(int64_t k, int64_t end) const {  // up to which B is read in one go
     return plan_.b_along_k ? end : std::min(end, (k / plan_.b_block_rows + 1) * plan_.b_block_rows);
   }
@@ -148,7 +156,7 @@ class Task {
   // cut into slices anyhow are all widened before, if they stay in the cache.
   bool in_one_block() const {
     const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
-    if (begin == end || block_end(begin, end) < end || result_stick() % stick_ != 0) return false;
+    if (begin == end || block_end(begin, end) < end || result_stick_ % stick_ != 0) return false;
     if (end - begin <= blocking_.depth) return true;
     return rows_ * (end - begin) <= kWholeFloats && plan_.slices[1] - begin <= blocking_.depth;
   }
@@ -196,13 +204,26 @@ class Task {
       stream_stick(k, depth, column, a_, sums_at(column), first, after(k, depth, column + stick_, continues));
   }
 
+  // One row and little of k: all sticks at once.
+  void stream_row(float* sums) {
+    widen_block(0, 1, 0, plan_.k);
+    operand_.stream_shallow({.a = a_,
+                             .b = bases_.b + plan_.b_block.front() * item_,
+                             .b_stride = plan_.b_row_stride,
+                             .b_rows = plan_.k,
+                             .sticks = plan_.b_stick.data() + column_ / stick_,
+                             .count = divide_up(columns_, stick_),
+                             .sums = sums});
+    for (int64_t column = 0; column < columns_; column += result_stick_) store_stick(sums + column, column);
+  }
+
   // All of k, slice by slice of a stick of columns, which is then stored.
   void stream_whole(float* total, float* part) {
     const int64_t begin = plan_.slices.front(), end = plan_.slices.back();
     widen_block(0, rows_, begin, end - begin);
     find_ends(rows_, end - begin);
     for (int64_t column = 0; column < columns_; column += stick_) {
-      const int64_t within = column % result_stick() * rows_;
+      const int64_t within = column % result_stick_ * rows_;
       for (size_t slice = 0; slice + 1 < plan_.slices.size(); ++slice) {
         const int64_t k = plan_.slices[slice], next = plan_.slices[slice + 1];
         float* sums = (slice == 0 ? total : part) + within;
@@ -211,8 +232,7 @@ class Task {
         for (int64_t i = 0; i < rows_ * stick_ && slice > 0; ++i) total[within + i] += sums[i];
       }
       const int64_t done = std::min(column + stick_, columns_);
-      if (done == columns_ || done % result_stick() == 0)
-        store_stick(total, (done - 1) / result_stick() * result_stick());
+      if (done == columns_ || done % result_stick_ == 0) store_stick(total, (done - 1) / result_stick_ * result_stick_);
     }
   }
 
@@ -344,7 +364,7 @@ class Task {
 
   void store_stick(const float* sums, int64_t column) const {
     const bool narrow = plan_.result == DataFormat::SEN169_FP16;
-    const int64_t stick = result_stick();
+    const int64_t stick = result_stick_;
     const int64_t offset = plan_.c_stick[static_cast<size_t>((column_ + column) / stick)];
     const StickStore store = {sums, rows_, bases_.c + offset * device_itemsize(plan_.result), plan_.c_row.data() + row_,
                               std::min(stick, columns_ - column)};
@@ -357,12 +377,12 @@ class Task {
   const OperandKernels& operand_;
   const Blocking& blocking_;
   const Bases bases_;
-  const int64_t item_, stick_;
+  const int64_t item_, stick_, result_stick_;
   int64_t row_ = 0, rows_ = 0, column_ = 0, columns_ = 0;
   int64_t a_depth_ = 0;    // of k that is widened of A at a time
   int64_t a_widened_ = 0;  // of k, the last time
   std::vector<int64_t>& ends_ = row_ends;
-  bool at_once_ = false;
+  bool at_once_ = false, shallow_ = false;
   float *a_ = nullptr, *b_ = nullptr, *sums_ = nullptr;
   std::byte* turned_ = nullptr;  // sticks along n
 };
@@ -379,18 +399,18 @@ const Kernels& kernels(Isa isa) {
 }
 
 Blocking choose_blocking(const Plan& plan, int threads) {
-  constexpr int64_t kStreamRows = 512, kShallowRows = 64, kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
+  constexpr int64_t kStreamRows = 512, kLowRows = 64, kBlockRows = 192, kTaskRows = 1024, kTileRows = 12;
   Blocking blocking;
   blocking.stream = plan.m <= kStreamRows && !plan.b_code;
   const int64_t row_tasks = divide_up(std::max<int64_t>(plan.m, 1), kTaskRows);
   blocking.task_rows = row_tasks == 1 ? plan.m : round_up(divide_up(plan.m, row_tasks), kTileRows);
   blocking.block_rows = std::min(blocking.task_rows, kBlockRows);
-  const int64_t deepest = plan.m == 1 && !plan.b_along_k ? plan.k : plan.m <= kShallowRows ? 128 : 256;
+  const int64_t deepest = plan.m == 1 && !plan.b_along_k ? plan.k : plan.m <= kLowRows ? 128 : 256;
   blocking.depth = std::max<int64_t>(1, std::min(plan.k, deepest));
   const int64_t other_tasks = static_cast<int64_t>(plan.batches.size()) * row_tasks;
   const int64_t wanted_tasks = threads == 1 ? 1 : 4 * threads;  // several per thread, to even out
   const int64_t column_tasks = divide_up(wanted_tasks, other_tasks);
-  const int64_t widest = blocking.stream ? 512 : 1024;
+  const int64_t widest = is_shallow(plan) ? 4096 : blocking.stream ? 512 : 1024;
   blocking.task_columns = std::min(widest, round_up(divide_up(plan.n, column_tasks), kColumnUnit));
   blocking.group_columns = blocking.stream ? kColumnUnit : blocking.task_columns;
   return blocking;

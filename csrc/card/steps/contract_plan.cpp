@@ -119,6 +119,34 @@ void plan_slices(Plan& plan, const Step& step, const Axes& axes) {
   plan.slices.push_back(plan.k);
 }
 
+constexpr int64_t kMostColumns = 1 << 14;  // a plan is made at every launch
+
+// Loops along which A stays where it is become more columns, stick by stick: A is then widened once for many of them.
+// Returns which loops those are.
+std::vector<bool> widen_columns(Plan& plan, const Step& step, const CoreBox& box, const Axes& axes) {
+  const Operand &a = step.inputs[0], &b = step.inputs[1], &c = step.outputs[0];
+  std::vector<bool> taken(step.loops.size());
+  const int64_t whole = std::max(elems_per_stick(b.element.format), elems_per_stick(c.element.format));
+  if (step.b_along_k || plan.n == 0 || plan.n % whole != 0) return taken;
+  int64_t columns = plan.n;
+  for (size_t loop = step.loops.size(); loop-- > 0;) {
+    const bool named = static_cast<int>(loop) == axes.n || static_cast<int>(loop) == axes.k;
+    const bool only_b = a.stride[loop] == 0 && b.stride[loop] != 0 && c.stride[loop] != 0;
+    const int64_t extent = box.extent[loop];
+    if (named || !only_b || extent == 0 || columns * extent > kMostColumns) continue;
+    columns *= extent;
+    taken[loop] = true;
+  }
+  const std::vector<int64_t> b_stick = std::move(plan.b_stick), c_stick = std::move(plan.c_stick);
+  plan.b_stick.clear(), plan.c_stick.clear();
+  for (const Plan::Batch& at : points(step, box, [&](int loop) { return taken[static_cast<size_t>(loop)]; })) {
+    for (const int64_t stick : b_stick) plan.b_stick.push_back(stick + at.b);
+    for (const int64_t stick : c_stick) plan.c_stick.push_back(stick + at.c);
+  }
+  plan.n = columns;
+  return taken;
+}
+
 }  // namespace
 
 Plan plan(const Step& step, const CoreBox& box) {
@@ -146,7 +174,8 @@ Plan plan(const Step& step, const CoreBox& box) {
   }
   plan_slices(plan, step, axes);
 
-  const auto outer = [&](int loop) { return loop != axes.n && loop != axes.k; };
+  const std::vector<bool> wider = widen_columns(plan, step, box, axes);
+  const auto outer = [&](int loop) { return loop != axes.n && loop != axes.k && !wider[static_cast<size_t>(loop)]; };
   const auto shares_b = [&](int loop) { return b.stride[static_cast<size_t>(loop)] == 0; };
   plan.batches = points(step, box, [&](int loop) { return outer(loop) && !shares_b(loop); });
   for (const Plan::Batch& row : points(step, box, [&](int loop) { return outer(loop) && shares_b(loop); })) {

@@ -75,6 +75,7 @@ struct Sizes {
   int64_t m, n, k;
   std::vector<int64_t> batches;  // extents of outer loops
   std::vector<bool> shared;      // per outer loop: B does not vary
+  std::vector<bool> still = {};  // per outer loop, if not empty: A does not vary
   int32_t m_split = 1, n_split = 1, k_split = 1;
   bool b_along_k = false;      // B's sticks; its rows are n then, and k otherwise
   bool uneven_blocks = false;  // rows of B in separate blocks
@@ -140,8 +141,11 @@ inline Contraction make_contraction(const Sizes& sizes, Values values, Random& r
     operand.tile_stride = layout.next((along_k ? sizes.k_lanes : sizes.lanes) / layout.stick());
     operand.stride[along_k ? k : n] = layout.next(along_k ? k_blocks : n_blocks);
     if (i == 1 && sizes.uneven_blocks) operand.stride[along_k ? n : k] = layout.next(row_blocks);
+    const auto stays = [&](size_t b) {
+      return i == 0 ? b < sizes.still.size() && sizes.still[b] : i == 1 && sizes.shared[b];
+    };
     for (size_t b = 0; b < sizes.batches.size(); ++b)
-      if (i != 1 || !sizes.shared[b]) operand.stride[b] = layout.next(sizes.batches[b]);
+      if (!stays(b)) operand.stride[b] = layout.next(sizes.batches[b]);
     problem.memory[i].resize(static_cast<size_t>(layout.size() * device_itemsize(format)));
     fill_operand(problem.memory[i], format, i < 2 ? values : Values::AnyCode, random);
   }

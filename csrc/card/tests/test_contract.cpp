@@ -82,10 +82,12 @@ Sizes random_sizes(Random& random) {
   Sizes sizes;
   sizes.m = kRows[random.between(0, std::size(kRows) - 1)];
   sizes.n = random.between(1, random.chance(0.3) ? 400 : 130);
-  sizes.k = random.between(1, random.chance(0.2) ? 600 : 200);
+  if (random.chance(0.3)) sizes.n = 64 * random.between(1, 3);
+  sizes.k = random.between(1, random.chance(0.2) ? 600 : random.chance(0.2) ? 40 : 200);
   for (int64_t loops = random.between(0, 2); loops > 0; --loops) {
     sizes.batches.push_back(random.between(1, 3));
     sizes.shared.push_back(random.chance(0.5));
+    sizes.still.push_back(!sizes.shared.back() && random.chance(0.5));
   }
   if (random.chance(0.3)) sizes.operands = kFp32;
   sizes.result = random.chance(0.7) ? sizes.operands : random.chance(0.5) ? kSen169 : kFp32;
@@ -165,6 +167,37 @@ TEST(zeros_at_the_end_of_rows_add_what_they_add) {
           }
         check_all_isas(std::move(problem));
       }
+  };
+  CHECK_EQ(check::run_in_child(scenario), 0);
+}
+
+// What a depthwise convolution asks for: one row, a few products each, many columns.
+TEST(one_row_by_little_of_k) {
+  const auto scenario = [] {
+    configure_threads(2);
+    for (const DataFormat format : {kSen169, kFp32})
+      for (const Values values : {Values::Normal, Values::Infinities, Values::AnyCode})
+        for (const int64_t k : {1, 9, 31, 32})
+          for (const int64_t n : {1, 64, 130, 4200}) check_all_isas(plain(1, n, k, values, format));
+  };
+  CHECK_EQ(check::run_in_child(scenario), 0);
+}
+
+// Loops along which A stays where it is are columns like those of a stick.
+TEST(a_first_operand_may_stay_along_outer_loops) {
+  const auto scenario = [] {
+    configure_threads(2);
+    Random random(8);
+    for (const DataFormat format : {kSen169, kFp32})
+      for (const int64_t m : {1, 6, 40})
+        for (const int64_t n : {64, 128, 96, 100})
+          for (const bool still : {true, false}) {
+            Sizes sizes = {.m = m, .n = n, .k = 70, .batches = {3, 2, 5}, .shared = {false, false, false}};
+            sizes.still = {true, false, still};
+            sizes.operands = sizes.result = format;
+            if (format == kFp32) sizes.lanes = 32;
+            check_all_isas(make_contraction(sizes, Values::AnyCode, random));
+          }
   };
   CHECK_EQ(check::run_in_child(scenario), 0);
 }

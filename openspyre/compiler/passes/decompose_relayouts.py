@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from openspyre.compiler.ir import Access, Buffer, Dim, Op, Program, Role
+from openspyre.compiler.ir import AT_ONCE, Access, Buffer, Dim, Op, Program, Role
 from openspyre.compiler.loops import ends, expanded_in_loops, in_iteration, moving
 from openspyre.compiler.moves import Chain, Moves, named, refined
 from openspyre.compiler.pieces import put_together
@@ -117,7 +117,7 @@ def _moves(op: Op) -> bool:
     """Whether an op moves elements of a tensor as they are."""
     row = TABLE[op.row]
     copies = row.kind is Kind.MOVEMENT or (row.kind is Kind.POINTWISE and row.as_given)
-    if not copies or not isinstance(op.inputs[0], Access):
+    if not copies or not isinstance(op.inputs[0], Access) or AT_ONCE in dict(op.attributes):
         return False
     source, target = op.accesses
     return source.dtype == target.dtype and source.buffer != target.buffer
