@@ -307,11 +307,11 @@ class ByLaneStep final : public IndexedStep {
         return;
       }
       old_.load(at, reinterpret_cast<Lane*>(here), old_.stick_lanes);
-      for (int i = 0; i < old_.stick_lanes; ++i) {
-        uint16_t code;
-        std::memcpy(&code, at + i * int64_t{sizeof code}, sizeof code);
-        whole &= code != (kSen169NaN | 0x8000u);
-      }
+      std::array<uint16_t, kStickBytes / sizeof(uint16_t)> codes;
+      std::memcpy(codes.data(), at, sizeof codes);
+      uint16_t signs = 0;
+      for (const uint16_t code : codes) signs |= code == (kSen169NaN | 0x8000u) ? 1 : 0;
+      whole &= signs == 0;
     });
     return whole;
   }
