@@ -89,7 +89,7 @@ def _indexed_lanes(op: Op, buffers: Buffers) -> list[int | None]:
     table, index = (op.accesses[0] if reads else op.outputs[0]), op.accesses[1]
     walked = [d for d in range(index_dim) if bool(table.strides[d]) != bool(index.strides[d])]
     rows = [d for d in walked if table.strides[d] and op.dims[d].size > 1]
-    lane = _lane_dim(op, walked if reads else rows, buffers)
+    lane = _lane_dim(op, walked if reads or not rows else rows, buffers)
     own = lane if lane in rows else index_dim
     return [own, lane, lane] if reads else [lane, lane, own]
 

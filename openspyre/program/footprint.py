@@ -172,5 +172,9 @@ def _reaches(step: LoopNest, operand: Operand, per_stick: int) -> list[int]:
         found.append(max(ends, key=abs))
     match step:
         case Gather(inputs=(table, *_)) | Scatter(outputs=(table, *_)) if operand is table:
-            found.append((max(1, step.index_bound) - 1) * step.index_stride)
+            chosen = max(1, step.index_bound) - 1
+            if step.index_stride or step.inputs[1].kind is not OperandKind.VECTOR:
+                found.append(chosen * step.index_stride)
+            else:
+                found += [chosen // per_stick * operand.tile_stride, min(chosen, per_stick - 1)]
     return found

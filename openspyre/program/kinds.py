@@ -202,9 +202,13 @@ def _indexed(step: Gather | Scatter) -> Iterator[str]:
 
 def _gather(step: Gather) -> Iterator[str]:
     yield from _indexed(step)
+    yield from _per_lane(step, step.inputs[:1], "read")
+
+
+def _per_lane(step: Gather | Scatter, tables: tuple[Operand, ...], used: str) -> Iterator[str]:
     if len(step.inputs) == 2 and step.inputs[1].kind is OperandKind.VECTOR:
-        if step.inputs[0].kind is not OperandKind.SPLAT:
-            yield "an index per lane needs a table read as Splat"
+        if any(table.kind is not OperandKind.SPLAT for table in tables):
+            yield f"an index per lane needs a table {used} as Splat"
         if step.lane.store_padding:
             yield "padding lanes have no index: an index per lane cannot store them"
 
@@ -214,8 +218,7 @@ def _scatter(step: Scatter) -> Iterator[str]:
     for number, dim in enumerate(step.dims):
         if dim.split != 1 and step.outputs and not step.outputs[0].strides[number]:
             yield f"dim {number} chooses the scattered row and cannot be split over cores"
-    if len(step.inputs) == 2 and step.inputs[1].kind is OperandKind.VECTOR:
-        yield "a scatter takes one index per point"
+    yield from _per_lane(step, step.outputs, "written")
 
 
 def _runs(step: Scan | Sort, last: int, folds: tuple[Fold, ...]) -> Iterator[str]:

@@ -51,10 +51,8 @@ def pieces(step: LoopNest | Relayout, place: int, *, output: bool) -> tuple[Piec
     padded = output and step.lane.store_padding
     found = _along_lanes([whole], operand, replace(step.lane, extent=_all_lanes(step)) if padded else step.lane)
     match step, place, output:
-        case (Gather() as gather, 0, False):
-            found = _gathered(gather, operand, found)
-        case (Scatter() as scatter, 0, True):
-            found = _chosen(found, scatter.index_bound, scatter.index_stride)
+        case (Gather() as indexed, 0, False) | (Scatter() as indexed, 0, True):
+            found = _indexed(indexed, operand, found)
     return tuple(found)
 
 
@@ -132,7 +130,7 @@ def _rows(piece: Piece, rows: LaneBlock, stride: int) -> list[Piece]:
     return found if most is None else [most.with_axis(rows.lanes, stride), *found]
 
 
-def _gathered(step: Gather, operand: Operand, found: list[Piece]) -> list[Piece]:
+def _indexed(step: Gather | Scatter, operand: Operand, found: list[Piece]) -> list[Piece]:
     """Rows of the table `index_stride` apart, or without one the elements along its sticks."""
     if step.index_stride or step.inputs[1].kind is not OperandKind.VECTOR:
         return _chosen(found, step.index_bound, step.index_stride)

@@ -66,12 +66,12 @@ EXTENSIONS = {
     "index_broadcast": "flat_index gather",
     "last_token": "flat_index sub",
     "index_by_two_tensors": "flat_index gather",
-    "moved_to_experts_and_back": "scatter_elements smallest_first",
+    "moved_to_experts_and_back": "scatter smallest_first",
     "index_put_accumulate": "scatter_add",
-    "inverse_permutation": "scatter_elements",
-    "inverse_permutation_of_int32": "scatter_elements",
-    "dynamic_inverse_permutation": "scatter_elements",
-    "empty_filled_after_a_cut": "add scatter_elements sum",
+    "inverse_permutation": "scatter",
+    "inverse_permutation_of_int32": "scatter",
+    "dynamic_inverse_permutation": "scatter",
+    "empty_filled_after_a_cut": "add scatter sum",
     "negative_indices": "sub",
     # labels: an element of each row by an index of its own, and integers that are compared
     "cross_entropy_smoothed": "cast div eq gather ne sum where",
@@ -92,8 +92,8 @@ EXTENSIONS = {
     # elements that are scattered one by one, or added to
     "index_add": "scatter_add",
     "scatter_add": "scatter_add_elements",
-    "scatter": "scatter_elements",
-    "scatter_in_place": "scatter_elements",
+    "scatter": "scatter",
+    "scatter_in_place": "scatter",
     "scattered_into_itself": "scatter_elements",
     # functions that the hardware has not, or not in float32
     "argmax": "argmax",

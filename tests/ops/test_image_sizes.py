@@ -34,6 +34,19 @@ MIXES = {
     "bicubic": lambda x: F.interpolate(x, scale_factor=(1.5, 2.0), mode="bicubic"),
     "bicubic of corners": lambda x: F.interpolate(x, size=(4, 90), mode="bicubic", align_corners=True),
 }
+MIXES |= {  # dims that are worth turning the sticks to
+    "linear of many channels": lambda x: F.interpolate(x[0].repeat(1, 5, 1), size=101, mode="linear"),
+    "linear to fewer": lambda x: F.interpolate(x[0].repeat(1, 5, 1), size=30, mode="linear"),
+    "bilinear of high images": lambda x: F.interpolate(x.repeat(1, 1, 3, 1), scale_factor=1.7, mode="bilinear"),
+    "bilinear of slices": lambda x: F.interpolate(x.repeat(1, 1, 4, 1)[:, :, 3:, 1:-1], size=(20, 90), mode="bilinear"),
+    "bilinear of channels that lie last": lambda x: F.interpolate(
+        x.repeat(1, 8, 3, 1).contiguous(memory_format=torch.channels_last), scale_factor=2.0, mode="bilinear"
+    ),
+    "trilinear of high volumes": lambda x: F.interpolate(
+        x[None].repeat(1, 1, 1, 3, 1), size=(5, 9, 70), mode="trilinear"
+    ),
+    "bicubic of high images": lambda x: F.interpolate(x.repeat(1, 1, 3, 1), scale_factor=(0.6, 1.5), mode="bicubic"),
+}
 
 
 def _image(dtype: torch.dtype) -> torch.Tensor:
@@ -79,8 +92,10 @@ def test_gradients(name, dtype):
     torch.testing.assert_close(on_card.grad.cpu().double(), on_host.grad, rtol=bound, atol=bound * scale)
 
 
-def test_an_infinity_stays_where_it_is():
-    x = torch.zeros(1, 1, 8, 70)
-    x[0, 0, 4, 33] = float("inf")
+@pytest.mark.parametrize("height", [8, 24])
+@pytest.mark.parametrize("number", [float("inf"), float("nan")], ids=str)
+def test_an_infinity_stays_where_it_is(number, height):
+    x = torch.zeros(1, 1, height, 70)
+    x[0, 0, 4, 33] = number
     got = F.interpolate(x.half().to("spyre"), scale_factor=2.0, mode="bilinear").cpu()
     assert torch.equal(got.isfinite(), F.interpolate(x, scale_factor=2.0, mode="bilinear").isfinite())

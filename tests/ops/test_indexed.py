@@ -182,6 +182,70 @@ def test_scatter(dtype, dim):
         same(card.scatter_reduce(dim, places, new, "sum"), host.scatter_reduce(dim, index, source, "sum"))
 
 
+@pytest.mark.parametrize("shape", [(70, 333), (3, 5, 1030), (9, 64), (17, 1)], ids=str)
+@by_dtype
+def test_elements_along_the_last_dim(dtype, shape):
+    """Many to a row, some of them again and again; rows that go on behind what is scattered; views, in and out."""
+    host, source = values(shape, dtype), values(shape, dtype, seed=1)
+    index = indices(shape[-1], *shape)
+    card, places, new = (x.to("spyre") for x in (host, index, source))
+    same(card.scatter(-1, places, new), host.scatter(-1, index, source))
+    same(card.scatter(-1, places, 1), host.scatter(-1, index, 1))
+    few = (..., slice(0, 1))  # as in a one-hot
+    same(card.scatter(-1, places[few], new[few]), host.scatter(-1, index[few], source[few]))
+    narrow = (slice(1, None), ..., slice(1, None))
+    same(card[narrow].scatter_(-1, places[narrow] // 2, new[narrow]), host[narrow].clone().scatter_(-1, index[narrow] // 2, source[narrow]))  # fmt: skip
+    host[narrow].scatter_(-1, index[narrow] // 2, source[narrow])
+    same(card, host)
+    turned = (card.transpose(0, -1).contiguous().transpose(0, -1), host.transpose(0, -1).contiguous().transpose(0, -1))
+    same(turned[0].scatter(-1, places, new), turned[1].scatter(-1, index, source))
+    if dtype is not torch.bool:  # sums that every format holds
+        host, source = host % 4, source % 2
+        card, new = host.to("spyre"), source.to("spyre")
+        same(card.scatter_add(-1, places, new), host.scatter_add(-1, index, source))
+        same(card.scatter_add(-1, places, new[:1].expand(shape)), host.scatter_add(-1, index, source[:1].expand(shape)))
+        source[..., 8:] = 0
+        stretched, new = index[few].expand(shape), source.to("spyre")
+        same(card.scatter_add(-1, places[few].expand(shape), new), host.scatter_add(-1, stretched, source))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_sums_meet_in_the_order_of_the_index(dtype):
+    """Each is rounded: a large number swallows what came before it, and what comes after it is gone stays."""
+    large = 2.0**30 if dtype is torch.float32 else 2.0**12
+    source = torch.tensor([0.25, large, 0.25, -large, 0.25, 1.0] * 60, dtype=dtype).repeat(7, 1)
+    index = torch.arange(6).repeat_interleave(60).repeat(7, 1) * 41
+    card, right = torch.zeros(7, 260, dtype=dtype, device="spyre"), torch.zeros(7, 260, dtype=dtype)
+    right[:, :206:41] = 1.25
+    same(card.scatter_add(1, index.to("spyre"), source.to("spyre")), right)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_infinities_and_no_numbers_are_scattered(dtype):
+    inf, nan = float("inf"), float("nan")
+    source = torch.tensor([inf, -inf, nan, inf, 0.0, -0.0, 1.0, inf] * 40, dtype=dtype).repeat(5, 1)
+    index = torch.arange(8).repeat(40).repeat(5, 1) * 40
+    for start in (0.0, -0.0, inf, nan):
+        host = torch.full((5, 290), start, dtype=dtype)
+        card, places, new = (x.to("spyre") for x in (host, index, source))
+        for found, right in (
+            (card.scatter(1, places, new), host.scatter(1, index, source)),
+            (card.scatter_add(1, places, new), host.scatter_add(1, index, source)),
+        ):
+            assert torch.equal(found.cpu().nan_to_num(9.0, 8.0, -8.0), right.nan_to_num(9.0, 8.0, -8.0))
+
+
+def test_vectors_are_scattered_and_counted():
+    host, index = values((700,), torch.float32), indices(700, 900)
+    card, places, new = host.to("spyre"), index.to("spyre"), torch.ones(900)
+    same(card.index_add(0, places, new.to("spyre")), host.index_add(0, index, new))
+    same(card.index_put((places,), new.to("spyre"), accumulate=True), host.index_put((index,), new, accumulate=True))
+    several = index.view(30, 30)
+    same(card.index_put((several.to("spyre"),), new.view(30, 30).to("spyre"), accumulate=True), host.index_put((several,), new.view(30, 30), accumulate=True))  # fmt: skip
+    same(card.index_copy(0, places[:64], new[:64].to("spyre")), host.index_copy(0, index[:64], new[:64]))
+    same(card.scatter_add(0, places[:0], new[:0].to("spyre")), host)
+
+
 def test_vectors_and_single_elements():
     host = values((130,), torch.float32)
     card = host.to("spyre")

@@ -33,30 +33,49 @@ def _nearest(x: Tensor, size: Sequence[int], *scales: float | None) -> Tensor:
 
 def _linear(x: Tensor, size: Sequence[int], align_corners: bool, *scales: float | None) -> Tensor:
     """low + (high - low) * part, in float32."""
-    made, dims = accumulating(x), len(size)
+    made, dims = x, len(size)
     for d in reversed(range(dims)):
         old = x.shape[d - dims]
         place = _places(x, old, size[d], align_corners, scales[d] if scales else None).clamp(min=0.0)
         low = place.to(torch.int64)
-        part = _along(d - dims, (place - low).clamp(0.0, 1.0))
-        below = made.index_select(d - dims, low)
-        above = made.index_select(d - dims, (low + 1).clamp(max=old - 1))
-        made = below + (above - below) * part
+        part, high = (place - low).clamp(0.0, 1.0), (low + 1).clamp(max=old - 1)
+
+        def between(x: Tensor, dim: int, low: Tensor = low, high: Tensor = high, part: Tensor = part) -> Tensor:
+            below = x.index_select(dim, low)
+            return torch.addcmul(below, x.index_select(dim, high) - below, _along(dim, part))
+
+        made = _across(made, d - dims, between)
     return strided_like(x, made.to(x.dtype))
 
 
 def _cubic(x: Tensor, size: Sequence[int], align_corners: bool, *scales: float | None) -> Tensor:
     """Four neighbours along each dim, weighted, in float32; beyond the border the outermost stands."""
-    made = accumulating(x)
+    made = x
     for d in (1, 0):
         old = x.shape[d - 2]
         place = _places(x, old, size[d], align_corners, scales[d] if scales else None)
         low = place.floor()
         weights = _cubic_weights((place - low).clamp(0.0, 1.0))
         first = low.to(torch.int64) - 1
-        near = [made.index_select(d - 2, (first + k).clamp(0, old - 1)) for k in range(4)]
-        made = reduce(torch.add, [v * _along(d - 2, w) for v, w in zip(near, weights, strict=True)])
+        near = [(first + k).clamp(0, old - 1) for k in range(4)]
+
+        def weighted(x: Tensor, dim: int, near: Sequence[Tensor] = near, weights: Sequence[Tensor] = weights) -> Tensor:
+            pairs = zip(near, weights, strict=True)
+            return reduce(torch.add, [x.index_select(dim, k) * _along(dim, w) for k, w in pairs])
+
+        made = _across(made, d - 2, weighted)
     return strided_like(x, made.to(x.dtype))
+
+
+_FILLED = 16  # elements of a dim that make its sticks worth turning to it
+
+
+def _across(x: Tensor, dim: int, computed: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """What is computed of elements along a dim, in float32. Where sticks run along it, they are turned to the dim before it once,
+    not for each element that is looked up."""
+    if dim != -1 or x.dim() < 2 or x.shape[-2] < _FILLED:
+        return computed(accumulating(x.contiguous()), dim)
+    return computed(accumulating(x.transpose(-1, -2).contiguous()), -2).transpose(-1, -2)
 
 
 def _places(x: Tensor, old: int, new: int, align_corners: bool, given: float | None) -> Tensor:

@@ -1,6 +1,7 @@
 """Scatters: index_put, index_add, index_copy, index_fill, scatter and scatter_add.
 
-Whole rows go straight into the target. Single elements go through a flat copy of it, one by one.
+Whole rows go straight into the target, and so do elements along its sticks, each by the index of its lane. Other elements go
+through a flat copy of it, one by one.
 """
 
 from __future__ import annotations
@@ -52,19 +53,31 @@ def compile_call(call: Call) -> CallPlan | None:
     scatter = SCATTERS[aten_name(call.binding).rstrip("_")](call, builder)
     if scatter is None or (scatter.adds and x.dtype is torch.bool):
         return None
-    (_elements if scatter.by_element or not scatter.space.rows else _rows)(builder, x, scatter)
+    by_element = scatter.by_element or not scatter.space.rows
+    (_elements if by_element and not _by_lane(builder, x, scatter) else _in_place)(builder, x, scatter)
     return builder.plan()
 
 
-def _rows(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> None:
-    """Rows are sticks side by side: the card adds or copies them whole."""
+def _by_lane(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> bool:
+    """Whether elements stay in the rows they are in, along the sticks, and each has an index of its own: those that meet come in
+    the order of their lanes."""
+    strides, dim = builder.call.outcome.stride(), scatter.dims[-1]
+    if len(scatter.dims) != 1 or strides[dim] != 1 or x.shape[dim] == 1 or 0 in scatter.space.size:
+        return False
+    own = scatter.space.tensor_strides(strides)
+    walked = [d for d, size in enumerate(scatter.space.size) if size > 1]
+    return all(scatter.index.strides[d] for d in walked) and sum(not own[d] for d in walked) <= 1
+
+
+def _in_place(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> None:
+    """Rows are sticks side by side, which the card adds or copies whole; of elements along a stick it does so with each."""
     size, result = tuple(x.shape), builder.result()
     target, in_place = result, counts_through(result.strides, size, scatter.dims)
     if not in_place:
         target = counting_through(builder, "target", size, result.dtype, scatter.dims)
     if not in_place or builder.call.written is not x:
         move(builder, "self", size, builder.read(x, x.stride()), target)
-    _add(builder, scatter, replace(target, strides=scatter.space.tensor_strides(target.strides)), target.strides, x)
+    _add(builder, "", scatter, replace(target, strides=scatter.space.tensor_strides(target.strides)), target.strides, x)
     if not in_place:
         move(builder, "store", size, target, result)
 
@@ -78,15 +91,16 @@ def _elements(builder: ProgramBuilder, x: torch.Tensor, scatter: Scatter) -> Non
         temp = Access(builder.temp(name, access.dtype, (prod(space.size),), (1,)), 0, flat, access.dtype)
         move(builder, f"{name}.load", space.size, access, temp)
         moved.append(temp)
-    _add(builder, replace(scatter, values=moved[0], index=moved[1]), target, dense, x)
+    _add(builder, "_elements", replace(scatter, values=moved[0], index=moved[1]), target, dense, x)
     move(builder, "store", tuple(x.shape), replace(target, strides=dense), builder.result())
 
 
-def _add(builder: ProgramBuilder, scatter: Scatter, target: Access, strides: tuple[int, ...], x: torch.Tensor) -> None:
+def _add(
+    builder: ProgramBuilder, kind: str, scatter: Scatter, target: Access, strides: tuple[int, ...], x: torch.Tensor
+) -> None:
     count = prod(x.shape[d] for d in scatter.dims)
     dims = (*(Dim(f"d{d}", extent) for d, extent in enumerate(scatter.space.size)), Dim("index", count, reduced=True))
-    row = "scatter_add" if scatter.adds else "scatter"
-    row += "_elements" if scatter.by_element or not scatter.space.rows else ""
+    row = ("scatter_add" if scatter.adds else "scatter") + kind
     accesses = (scatter.values, 0), (scatter.index, 0), (target, strides[scatter.dims[-1]])
     longer = [replace(access, strides=(*access.strides, last)) for access, last in accesses]
     builder.add(Op(aten_name(builder.call.binding), row, dims, tuple(longer[:2]), (longer[2],)))

@@ -72,8 +72,7 @@ template <typename Number>
 void widen_table(Span<Number>& span, const Step& step, const Operand& table) {
   const int64_t bound = std::max<int64_t>(1, step.index_bound);
   const int64_t stick = elems_per_stick(table.element.format);
-  if (step.kind == StepKind::Scatter || step.index_stride != 0 || stick == 0)
-    return span.widen(bound, step.index_stride);
+  if (step.index_stride != 0 || stick == 0) return span.widen(bound, step.index_stride);
   if (step.inputs[1].kind != OperandKind::Vector) return;
   span.widen((bound + stick - 1) / stick, table.tile_stride);
   span.widen(std::min(bound, stick), 1);

@@ -140,9 +140,11 @@ struct Step {
   };
   std::vector<View> views;  // source, target
 
-  // Gather/Scatter: inputs[0] is the table (Vector), inputs[1] the index (one value per point of the index loops,
-  // int32); the index counts steps of `index_stride` elements in the table, -index_bound <= index < index_bound: one
-  // below 0 counts from the end.
+  // Gather/Scatter: inputs[0] is the table (Vector; of a scatter, outputs[0] is), inputs[1] the index (one value per
+  // point of the index loops, int32); the index counts steps of `index_stride` elements in the table,
+  // -index_bound <= index < index_bound: one below 0 counts from the end. An index read as Vector names an element per
+  // lane, of a table that is a Splat; with an `index_stride` of 0 it counts along the table's sticks, tile_stride
+  // apart.
   int64_t index_stride = 0;
   int64_t index_bound = 0;
   bool accumulate = false;

@@ -298,8 +298,12 @@ class StepCheck {
   void check_gather() {
     check_index(0);
     require(!step_.accumulate, "a gather cannot accumulate");
-    if (!problems_.empty() || step_.inputs[1].kind != OperandKind::Vector) return;
-    require(step_.inputs[0].kind == OperandKind::Splat, "an index per lane needs a table read as Splat");
+    if (problems_.empty()) check_index_per_lane(step_.inputs[0], "read");
+  }
+
+  void check_index_per_lane(const Operand& table, const std::string& used) {
+    if (step_.inputs[1].kind != OperandKind::Vector) return;
+    require(table.kind == OperandKind::Splat, "an index per lane needs a table " + used + " as Splat");
     require(!step_.lane.store_padding, "padding lanes have no index: an index per lane cannot store them");
   }
 
@@ -310,7 +314,7 @@ class StepCheck {
     for (size_t k = 0; k < step_.loops.size(); ++k)
       require(step_.loops[k].split == 1 || step_.outputs[0].stride[k] != 0,
               "dim " + std::to_string(k) + " chooses the scattered row and cannot be split over cores");
-    require(step_.inputs[1].kind != OperandKind::Vector, "a scatter takes one index per point");
+    check_index_per_lane(step_.outputs[0], "written");
     require(!step_.accumulate || can_load(step_.outputs[0]),
             "output 0: " + element_text(step_.outputs[0]) + " cannot be loaded, so nothing can be added to it");
   }

@@ -233,16 +233,18 @@ bool StepWalk::load_index(const StreamOffsets& at, int valid) {
   return true;
 }
 
+// Bytes from the first element of a table to the one that a lane's index names.
+int64_t StepWalk::chosen_by(int lane, const OperandAccess& table) const {
+  const Lane i = index_[static_cast<size_t>(lane)];
+  if (step_.index_stride != 0) return int64_t{i} * step_.index_stride * table.itemsize();
+  const auto stick = static_cast<Lane>(elems_per_stick(table.operand().element.format));
+  return (i / stick * table.operand().tile_stride + i % stick) * table.itemsize();
+}
+
 void StepWalk::gather_lanes(const StreamOffsets& at, int valid) {
   const OperandAccess& table = inputs_[0];
-  const auto stick = static_cast<Lane>(elems_per_stick(step_.inputs[0].element.format));
   taints_[0].clear(step_.lane.lanes);
-  for (int lane = 0; lane < valid; ++lane) {
-    const Lane i = index_[static_cast<size_t>(lane)];
-    const int64_t element =
-        step_.index_stride != 0 ? int64_t{i} * step_.index_stride : i / stick * step_.inputs[0].tile_stride + i % stick;
-    table.require_run(at[0] + element * table.itemsize(), 1);
-  }
+  for (int lane = 0; lane < valid; ++lane) table.require_run(at[0] + chosen_by(lane, table), 1);
 }
 
 void StepWalk::gather(int core) {
@@ -265,22 +267,34 @@ void StepWalk::gather(int core) {
 }
 
 void StepWalk::scatter(int core) {
+  const bool per_lane = step_.inputs[1].kind == OperandKind::Vector;
   each_point(core, true, [&](const StreamOffsets& at, int valid) {
     if (!load_index(at, valid)) return;
     inputs_[0].read(at[0], valid, taints_[0]);
-    follow(0, at, stored_lanes(0, valid));
+    follow(0, at, per_lane ? valid : stored_lanes(0, valid));
     StreamOffsets moved = at;
-    moved[2] += int64_t{index_[0]} * step_.index_stride * outputs_[0].itemsize();
-    if (step_.accumulate) {
-      LaneTaint old;
-      outputs_[0].read(moved[2], valid, old);
-      const int lane = old.first(stored_lanes(0, valid));
-      if (lane >= 0)
-        outputs_[0].report_taint(outputs_[0].memory_of(moved[2], lane),
-                                 static_cast<ByteState>(old.lane[static_cast<size_t>(lane)]));
+    if (!per_lane) {
+      moved[2] += int64_t{index_[0]} * step_.index_stride * outputs_[0].itemsize();
+      return scatter_into(moved, valid);
     }
-    write(0, moved, valid, false);
+    result_.clear(step_.lane.lanes);  // what is worthless has been reported
+    for (int lane = 0; lane < valid; ++lane) {
+      moved[2] = at[2] + chosen_by(lane, outputs_[0]);
+      scatter_into(moved, 1);
+    }
   });
+}
+
+void StepWalk::scatter_into(const StreamOffsets& at, int valid) {
+  if (step_.accumulate) {
+    LaneTaint old;
+    outputs_[0].read(at[2], valid, old);
+    const int lane = old.first(stored_lanes(0, valid));
+    if (lane >= 0)
+      outputs_[0].report_taint(outputs_[0].memory_of(at[2], lane),
+                               static_cast<ByteState>(old.lane[static_cast<size_t>(lane)]));
+  }
+  write(0, at, valid, false);
 }
 
 void StepWalk::ordered(int core) {

@@ -49,7 +49,9 @@ class StepWalk {
   void write(size_t output, const StreamOffsets& at, int valid, bool whole_block);
   void require_clean_inputs(const StreamOffsets& at, int valid);
   bool load_index(const StreamOffsets& at, int valid);  // false: the step itself will refuse it
+  int64_t chosen_by(int lane, const OperandAccess& table) const;
   void gather_lanes(const StreamOffsets& at, int valid);
+  void scatter_into(const StreamOffsets& at, int valid);
   bool is_row_scalar(size_t output) const;
   void add_read(const Operand& operand, std::vector<Shadow::Extent>& read) const;
   OperandAccess& aimed(int number, int core, Findings& findings);

@@ -184,6 +184,63 @@ bool random_lane_gather_agrees(uint64_t seed) {
   });
 }
 
+// The reverse: values set at, or added to, the element of a row that their lane's index names.
+bool random_lane_scatter_agrees(uint64_t seed) {
+  Random random(seed);
+  Launch launch(card(0));
+  Step step = random_nest(random, 64, 5);
+  step.kind = StepKind::Scatter;
+  step.lane.store_padding = false;
+  step.accumulate = pick(random, 0, 1) == 0;
+  step.index_bound = pick(random, 0, 1) == 0 ? 64 * 6 + 10 : 10;  // many sticks, or part of one
+  const DeviceElement element = pick(random, 0, 1) == 0 ? kHalf : kInt;
+  const int64_t stick = elems_per_stick(element.format), sticks = (step.index_bound + stick - 1) / stick;
+  const bool apart = pick(random, 0, 3) > 0;  // else all rows are one
+  Operand target;
+  target.kind = OperandKind::Splat;
+  target.element = element;
+  int64_t rows = 1;
+  for (size_t k = 0; k < step.loops.size(); ++k) {
+    const bool moves = apart && static_cast<int>(k) != step.lane.block_loop;
+    target.stride.push_back(moves ? rows * stick : 0);
+    if (moves)
+      rows *= step.loops[k].extent;
+    else
+      step.loops[k].split = 1;
+  }
+  target.tile_stride = rows * stick;
+  target.symbol = launch.add(random_bytes(random, element, rows * stick * sticks));
+  step.index_stride = 0;
+  const auto all = [](size_t) { return true; };
+  const Operand index = random_operand(random, step, launch, kInt, OperandKind::Vector, all);
+  auto& indices = launch.memory[static_cast<size_t>(index.symbol)];
+  std::fill(indices.begin(), indices.end(), std::byte{0xFF});
+  each_point(step.loops, all, {}, [&](const Index& at) {
+    for (int64_t lane = 0; lane < 64; ++lane)
+      if (valid_lane(step, at, lane))
+        store(launch, index, at, lane, static_cast<Bits>(pick(random, -step.index_bound, step.index_bound - 1)), true);
+  });
+  const OperandKind read = pick(random, 0, 3) > 0 ? OperandKind::Vector : OperandKind::Splat;
+  const Operand values = random_operand(random, step, launch, element, read, all);
+  step.inputs = {values, index};
+  step.outputs = {target};
+  step.code.results = {0};
+  return agrees(step, launch, [&] {
+    each_point(step.loops, all, {}, [&](const Index& at) {
+      for (int64_t lane = 0; lane < 64; ++lane) {
+        if (!valid_lane(step, at, lane)) continue;
+        const auto i = static_cast<int32_t>(load(launch, index, at, lane));
+        const int64_t j = i < 0 ? i + step.index_bound : i;
+        Operand moved = target;
+        moved.offset += j / stick * target.tile_stride + j % stick;
+        Bits value = load(launch, values, at, lane);
+        if (step.accumulate) value = apply(is_int(element) ? Op::AddI : Op::Add, load(launch, moved, at, 0), value, 0);
+        store(launch, moved, at, 0, value, is_int(element));
+      }
+    });
+  });
+}
+
 }  // namespace
 
 TEST(an_add_of_two_tensors_runs_on_32_cores) {
@@ -265,6 +322,16 @@ TEST(random_gathers_and_scatters_give_the_bits_of_the_definition) {
 TEST(random_gathers_with_an_index_per_lane_give_the_bits_of_the_definition) {
   with_threads([] {
     for (uint64_t seed = 0; seed < 100; ++seed) CHECK(random_lane_gather_agrees(seed));
+  });
+}
+
+TEST(random_scatters_with_an_index_per_lane_give_the_bits_of_the_definition) {
+  with_threads([] {
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      const bool right = random_lane_scatter_agrees(seed);
+      if (!right) std::printf("seed %d\n", static_cast<int>(seed));
+      CHECK(right);
+    }
   });
 }
 

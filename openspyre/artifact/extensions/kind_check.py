@@ -101,9 +101,7 @@ def _check_table(description: Description, table: Tensor, problems: Problems) ->
     """An index per lane picks single elements along a table's sticks; otherwise one index chooses a row for all lanes."""
     last = len(description.dims) - 1
     reads = TABLE[description.row].indexing is Indexing.READ
-    if not reads and table.lane_dim == last:
-        problems.say("openspyre_.lane_dim", str(last), "lanes along the rows of a scatter, not along its index")
-    elif description.tensors[1].lane_dim is not None and (not reads or table.lane_dim not in (None, last)):
+    if description.tensors[1].lane_dim is not None and table.lane_dim not in ((None, last) if reads else (last,)):
         problems.say("openspyre_.tensors[1].lanes", "vector", "splat: one index chooses a row for all lanes")
     for index, dim in enumerate(description.dims[:-1]):
         if not reads and dim.split > 1 and not table.strides[index]:

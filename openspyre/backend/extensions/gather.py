@@ -11,7 +11,7 @@ from dataclasses import replace
 from openspyre.artifact.extensions.description import Description, Tensor
 from openspyre.backend.extensions import scatter
 from openspyre.backend.extensions.operands import lane_of, nest_of, register_of
-from openspyre.program.model import Gather, LaneBlock, OperandKind, Scatter
+from openspyre.program.model import Gather, OperandKind, Scatter
 from openspyre.spec.errors import InternalError
 from openspyre.spec.ops import TABLE, Indexing
 from openspyre.spec.ops.expression import Code, convert, trace
@@ -28,10 +28,8 @@ def lower(description: Description) -> Gather | Scatter:
     nest, bound = nest_of(scatter.without_index_dim(description)), description.dims[last].size
     if table.lane_dim != last:
         return Gather(*nest.head, code, along, bound)
-    places, indices = replace(nest.inputs[0], kind=OperandKind.SPLAT, tile_stride=along), nest.inputs[1]
-    if index.lane_dim is None:  # a single index is a vector of one
-        nest = replace(nest, lane=LaneBlock(nest.lane.lanes, 1, -1))
-        indices = replace(indices, kind=OperandKind.VECTOR)
+    nest, indices = scatter.index_per_lane(nest)
+    places = replace(nest.inputs[0], kind=OperandKind.SPLAT, tile_stride=along)
     return Gather(*replace(nest, inputs=(places, indices)).head, code, 0, bound)
 
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from openspyre.artifact.extensions.description import Description, Lanes, Tensor
 from openspyre.backend.extensions.flat import flat_nest
 from openspyre.backend.extensions.operands import nest_of
-from openspyre.program.model import Operand, Scatter
-from openspyre.spec.errors import InternalError
+from openspyre.program.model import LaneBlock, LoopNest, Operand, OperandKind, Scatter
 from openspyre.spec.ops import TABLE, Indexing
 from openspyre.spec.ops.expression import Code
 
@@ -17,10 +16,14 @@ def lower(description: Description, code: Code) -> Scatter:
     if TABLE[description.row].by_element:
         return _elements(description, code)
     target, last = description.outputs[0], len(description.dims) - 1
-    if target.lane_dim == last:
-        raise InternalError(f"{description.row!r}: a scatter of rows has its lanes along them, not along the index")
-    nest = nest_of(without_index_dim(description))
-    return Scatter(*nest.head, code, target.strides[last], description.dims[last].size, _adds(description))
+    nest, along = nest_of(without_index_dim(description)), target.strides[last]
+    bound, adds = description.dims[last].size, _adds(description)
+    if target.lane_dim != last:
+        return Scatter(*nest.head, code, along, bound, adds)
+    nest, indices = index_per_lane(nest)
+    places = replace(nest.outputs[0], tile_stride=along)
+    per_lane = replace(nest, inputs=(nest.inputs[0], indices), outputs=(places,))
+    return Scatter(*per_lane.head, code, 0, bound, adds)
 
 
 def _adds(description: Description) -> bool:
@@ -42,6 +45,13 @@ def without_index_dim(description: Description) -> Description:
         inputs=tuple(shorter(operand) if isinstance(operand, Tensor) else operand for operand in description.inputs),
         outputs=tuple(shorter(tensor) for tensor in description.outputs),
     )
+
+
+def index_per_lane(nest: LoopNest) -> tuple[LoopNest, Operand]:
+    """The nest, and its index as a vector; a single index is a vector of one."""
+    if nest.inputs[1].kind is OperandKind.VECTOR:
+        return nest, nest.inputs[1]
+    return replace(nest, lane=LaneBlock(nest.lane.lanes, 1, -1)), replace(nest.inputs[1], kind=OperandKind.VECTOR)
 
 
 def _elements(description: Description, code: Code) -> Scatter:

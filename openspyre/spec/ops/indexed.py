@@ -30,11 +30,11 @@ def _flat(index: Value, size: Value, stride: Value, rest: Value) -> Value:
 INDEXED: tuple[Row, ...] = (
     _row("gather", "rows or elements of a table by an index tensor", Indexing.READ, artifact="identity", documented=True,
          aten=("embedding", "index_select", "index_select.out", "gather", "gather.out", "index.Tensor", "take", "flip")),
-    _row("scatter", "rows of a target, set through an index tensor", Indexing.WRITE,
+    _row("scatter", "rows or elements of a target, set through an index tensor", Indexing.WRITE,
          aten=("index_put_", "index_copy", "index_copy_", "index_copy.out", "index_fill_.int_Scalar", "scatter.src",
                "scatter_.src", "scatter.src_out", "scatter.value", "scatter_.value", "scatter.value_out", "scatter.reduce",
                "scatter_.reduce", "scatter.reduce_out", "scatter_reduce.two", "scatter_reduce_.two", "scatter_reduce.two_out")),
-    _row("scatter_add", "rows of a target, added to through an index tensor", Indexing.ADD,
+    _row("scatter_add", "rows or elements of a target, added to through an index tensor", Indexing.ADD,
          aten=("index_add", "index_add_", "index_add.out", "scatter_add", "scatter_add_", "scatter_add.out"),
          fixed=(("alpha", 1),)),
     _row("scatter_elements", "elements of a flat target, set one by one", Indexing.WRITE, by_element=True),
