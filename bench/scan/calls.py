@@ -179,7 +179,7 @@ _STATEMENTS = {
     # pointwise with operands that are broadcast, numbers and masks
     "equal": "torch.equal(x, y)",
     "histc": "torch.histc(x, 64)",
-    "nonzero": "mask.nonzero()",
+    "nonzero": "mask.nonzero()", "nonzero_static": "torch.nonzero_static(mask, size=524288)",
     "bucketize": "torch.bucketize(x, edges)",
     "searchsorted": "torch.searchsorted(edges, x)",
     "sgn": "x.sgn()", "__lshift__": "aten.__lshift__(x, 1)", "__rshift__": "aten.__rshift__(x, 1)", "add of a row": "x + v", "add of a column": "x + c", "add of a number": "x + 1", "add of a transposed": "x + y.t()", "add in place": "x.add_(y)", "where": "torch.where(mask, x, y)",

@@ -21,6 +21,8 @@ _CASES = {
     "depthwise, one image": ((1, 3, 40, 128), (3, 1, 5, 5), {"padding": 2, "groups": 3}),
     "depthwise, two of each": ((2, 3, 5, 64), (6, 1, 3, 3), {"padding": 1, "groups": 3}),
     "depthwise, strided and dilated": ((2, 3, 9, 67), (3, 1, 2, 3), {"stride": (1, 2), "dilation": (1, 2), "groups": 3}),
+    "depthwise, in parts": ((3, 8, 60, 128), (8, 1, 3, 3), {"padding": 1, "groups": 8}),
+    "in groups and parts": ((2, 6, 150, 64), (8, 3, 3, 3), {"padding": (1, 2), "dilation": (1, 2), "groups": 2}),
     "points": ((2, 5, 3, 64), (7, 5, 1, 1), {}),
     "points in groups": ((2, 6, 3, 32), (4, 3, 1, 1), {"groups": 2}),
     "points, padded": ((2, 5, 3, 62), (7, 5, 1, 1), {"padding": 1}),
