@@ -25,6 +25,7 @@ _CASES = {
     "in groups and parts": ((2, 6, 150, 64), (8, 3, 3, 3), {"padding": (1, 2), "dilation": (1, 2), "groups": 2}),
     "points": ((2, 5, 3, 64), (7, 5, 1, 1), {}),
     "points in groups": ((2, 6, 3, 32), (4, 3, 1, 1), {"groups": 2}),
+    "points, whose sticks the cores of a product divide": ((3, 2, 5, 128), (10, 1, 1, 1), {"groups": 2}),
     "points, padded": ((2, 5, 3, 62), (7, 5, 1, 1), {"padding": 1}),
     "points, strided": ((2, 5, 3, 64), (7, 5, 1, 1), {"stride": 2}),
     "one dim": ((2, 4, 64), (5, 4, 3), {"padding": 1}),
@@ -53,7 +54,7 @@ def test_float32_is_the_cpus(case, with_bias):
     torch.testing.assert_close(found.cpu(), want.float(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", ["padded", "strided", "depthwise", "points", "one dim, depthwise"])
+@pytest.mark.parametrize("case", _CASES)
 def test_float16_is_near_float32(case):
     size, kernel, geometry = _CASES[case]
     x, weight = draw(size, 0).half(), draw(kernel, 1).half()

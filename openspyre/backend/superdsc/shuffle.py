@@ -41,16 +41,15 @@ def lower_shuffle(instance: Instance, workspace: Workspace) -> list[Step]:
 def _owned(op: SuperDsc, tensor: Tensor) -> list[Box]:
     """The part of the tensor in each core's scratchpad."""
     splits = {axis.label: 1 + max(dict(own).get(axis.label, 0) for own in tensor.owners) for axis in op.axes}
-    boxes = []
-    for own in tensor.owners:
-        slices = dict(own)
-        boxes.append(
-            {
-                axis.label: (slices.get(axis.label, 0) * (size := axis.size // splits[axis.label]), size)
-                for axis in op.axes
-            }
-        )
-    return boxes
+    sizes = {axis.label: axis.size // splits[axis.label] for axis in op.axes}
+    for axis in op.axes:
+        unit = tensor.elems_per_stick if axis.label == tensor.stick else 1
+        if splits[axis.label] > 1 and axis.size % (splits[axis.label] * unit):
+            raise InvalidArgument(
+                f"{op.name}: coreIdToWkSlice_ of {tensor.name} has {splits[axis.label]} slices of {axis.label}, "
+                f"whose {axis.size} elements do not divide into as many equal parts of whole sticks"
+            )
+    return [{label: (dict(own).get(label, 0) * size, size) for label, size in sizes.items()} for own in tensor.owners]
 
 
 def _common(a: Box, b: Box, op: SuperDsc) -> Box | None:

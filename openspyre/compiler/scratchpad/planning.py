@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from openspyre.compiler.ir import Program, Role
@@ -62,7 +62,7 @@ def _barred(program: Program, tensors: Tensors, *, relayout: bool) -> tuple[dict
                 found = relayouts_of(tensors, name)
                 if isinstance(found, str):
                     why = found
-                elif all(copies_whole(buffer, one.view) for one in found):
+                elif all(copies_whole(buffer, view) for view in _divisions(tensors, name, found)):
                     why = None
                     copies |= {copy_name(name, number): one for number, one in enumerate(found)}
         if why is None and buffer.role in (Role.INPUT, Role.OUTPUT):
@@ -72,6 +72,15 @@ def _barred(program: Program, tensors: Tensors, *, relayout: bool) -> tuple[dict
         if why is not None:
             reasons[name] = why
     return reasons, copies
+
+
+def _divisions(tensors: Tensors, name: str, copies: tuple[Relayout, ...]) -> Iterator[View]:
+    """The writer's and those of the copies: a shuffle names its cores' parts by the tensor's own dims, which a writer need not
+    have divided: rows and sticks of an image may be one dim of its product."""
+    writer = tensors.uses[name][0].view
+    assert isinstance(writer, View)
+    yield writer
+    yield from (copy.view for copy in copies)
 
 
 class _Timeline:
