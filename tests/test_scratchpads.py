@@ -13,8 +13,11 @@ from openspyre.compiler.emit import emit_bundle
 from openspyre.compiler.ir import Access, Buffer, Dim, InScratchpad, Op, Program, Role
 from openspyre.compiler.passes.place_buffers import PlaceBuffers
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
+from openspyre.compiler.scratchpad import planning
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import row_major
+from openspyre.spec.errors import InvalidArgument
+from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 from openspyre.spec.sharing import nothing_shared
 
@@ -158,3 +161,25 @@ def test_tensors_that_fill_their_sticks_differently_share_no_steps(order):
         assert {step.lane.extent for step in shared.steps} == {columns}
         with nothing_shared():
             assert compile_emitted(host_form(emitted)) == shared
+
+
+def image(name, role=Role.TEMP):
+    """Images, features, rows and columns: the sticks of all rows of a feature are one device dim."""
+    size = (3, 10, 5, 128)
+    layout = SpyreTensorLayout([10, 10, 3, 64], [640, 64, 6400, 1], DataFormats.SEN169_FP16)
+    return Buffer(name, "float16", size, row_major(size), role, layout)
+
+
+def test_a_shuffle_of_a_division_that_no_dim_of_the_tensor_has_is_refused(monkeypatch):
+    """The planner makes none (`test_plan_scratchpads.py`): here it is kept from looking."""
+    monkeypatch.setattr(planning, "_divisions", lambda *_: iter(()))
+    places = Dim("b", 3, split=3), Dim("f", 10), Dim("n", 640, split=10)
+    features = Dim("b", 3, split=3), Dim("f", 10, split=10), Dim("h", 5), Dim("w", 128)
+    flat = [Access(name, 0, (6400, 640, 1), "float16") for name in ("x", "x", "p")]
+    whole = [Access(name, 0, (6400, 640, 128, 1), "float16") for name in ("p", "x", "z")]
+    ops = Op("p", "mul", places, tuple(flat[:2]), (flat[2],)), Op("z", "add", features, tuple(whole[:2]), (whole[2],))
+    program = Program("shuffled", (image("x", Role.INPUT), image("p"), image("z", Role.OUTPUT)), ops)
+    planned = PlanScratchpads().run(program)
+    assert [op.row for op in planned.ops] == ["mul", "shuffle", "add"]
+    with pytest.raises(InvalidArgument, match="10 slices of out, whose 128 elements do not divide"):
+        compile_emitted(emit_bundle(planned))

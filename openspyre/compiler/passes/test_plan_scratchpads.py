@@ -10,6 +10,7 @@ from openspyre.compiler.ir import Access, Buffer, Constant, Dim, InScratchpad, L
 from openspyre.compiler.passes.plan_scratchpads import PlanScratchpads
 from openspyre.compiler.verify import Verifier
 from openspyre.spec.addressing import row_major
+from openspyre.spec.formats import DataFormats
 from openspyre.spec.layout import SpyreTensorLayout
 
 ROWS, COLUMNS = Dim("r", 64, split=32), Dim("c", 256)
@@ -186,3 +187,30 @@ def test_a_tensor_that_a_loop_reads_again_keeps_its_bytes_until_the_loop_ends() 
     found = places(planned)
     assert set(found) == {"t", "u", "v"}
     assert found["t"] not in (found["u"], found["v"])
+
+
+def _of_an_image(name: str, role: Role = Role.TEMP) -> Buffer:
+    """Images, features, rows and columns: the sticks of all rows of a feature are one device dim."""
+    sizes = (3, 10, 5, 128)
+    layout = SpyreTensorLayout([10, 10, 3, 64], [640, 64, 6400, 1], DataFormats.SEN169_FP16)
+    return Buffer(name, "float16", sizes, row_major(sizes), role, layout)
+
+
+def _read_by_features() -> Program:
+    """A product (of one k: a mul) that divides the places of an image over the cores, for an op that divides its features."""
+    places_of = (Dim("b", 3, split=3), Dim("f", 10), Dim("n", 640, split=10))
+    features = (Dim("b", 3, split=3), Dim("f", 10, split=10), Dim("h", 5), Dim("w", 128))
+    whole, flat = (6400, 640, 128, 1), (6400, 640, 1)
+    buffers = _of_an_image("x", Role.INPUT), _of_an_image("p"), _of_an_image("z", Role.OUTPUT)
+    ops = (
+        op("mul", [at("x", *flat), at("x", *flat)], at("p", *flat), places_of),
+        op("add", [at("p", *whole), at("x", *whole)], at("z", *whole), features),
+    )
+    return Program("features", buffers, ops)
+
+
+def test_a_division_that_is_none_of_the_tensors_own_dims_goes_through_memory() -> None:
+    """Ten slices of ten sticks: of five rows of two sticks nobody could say which core has which."""
+    planned = PLAN.run(_read_by_features())
+    assert "p" not in places(planned)
+    assert rows(planned) == ["mul", "add"]
